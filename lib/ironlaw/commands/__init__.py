@@ -1,0 +1,1 @@
+"""The commands of `ironlaw`, one module each, with `add_flags(parser)` and `run(args) -> int`."""

@@ -1,0 +1,194 @@
+"""What a measurement leaves behind: plain dataclasses that travel as JSON.
+
+No torch here: widgets, graded notebooks and recordings read these without it.
+A quantity that could not be had is None, and `reasons` says why under its name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar
+
+from .errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Base of all results. `kind` names the type in JSON."""
+
+    kind: ClassVar[str] = "result"
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values with the schema version and the kind."""
+        return {"schema": SCHEMA_VERSION, "kind": self.kind, **_plain(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any] | str) -> Self:
+        """Rebuild a result from `to_json`'s value or its text."""
+        values = json.loads(data) if isinstance(data, str) else dict(data)
+        if values.get("schema") != SCHEMA_VERSION:
+            raise InputError("schema", values.get("schema"), f"equal to {SCHEMA_VERSION}",
+                             "Measure again with this version of the course.")
+        if values.get("kind") != cls.kind:
+            raise InputError("kind", values.get("kind"), f"equal to {cls.kind!r}")
+        return _rebuild(cls, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peak:
+    """A rate that a utilisation divides by, and where it comes from."""
+
+    flops_per_second: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatmulRate:
+    """The best dense matmul seen on a device in one dtype.
+
+    `flops_per_second` is the rate at `size` (square matrices of that side);
+    `by_size` keeps the whole sweep.
+    """
+
+    dtype: str
+    flops_per_second: float
+    size: int
+    by_size: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceProfile(Result):
+    """One device as calibrated: what it sustains, not what a data sheet promises.
+
+    Rates in FLOP/s and bytes/s, times in seconds, `memory_bytes` in bytes.
+    """
+
+    kind: ClassVar[str] = "device_profile"
+    name: str
+    device_type: str
+    threads: int
+    memory_bytes: float | None
+    matmul: dict[str, MatmulRate]
+    copy_bytes_per_second: float | None
+    launch_seconds: float | None
+    host_to_device_bytes_per_second: float | None
+    catalogue_name: str | None
+    versions: dict[str, str]
+    measured_on: str
+
+    def peak(self, dtype: str) -> Peak:
+        """The calibrated matmul peak of `dtype`, or `InputError` naming those measured."""
+        if dtype not in self.matmul:
+            raise InputError("dtype", dtype, "one of " + ", ".join(self.matmul),
+                             self.reasons.get(f"matmul.{dtype}", "Run `ironlaw calibrate` again."))
+        rate = self.matmul[dtype]
+        return Peak(flops_per_second=rate.flops_per_second,
+                    source=f"calibrated on {self.name}: {dtype} matmul of side {rate.size}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepMeasurement(Result):
+    """The time of one training step on a real device.
+
+    `samples` are seconds per step after warm-up; `step_seconds` is their median and
+    `spread_seconds` their interquartile range. `flops_per_step` are model FLOPs
+    (recomputation not counted); MFU divides them by time and by `peak`.
+    """
+
+    kind: ClassVar[str] = "step"
+    config: dict[str, Any]
+    device: str
+    parameters: int
+    tokens_per_step: int
+    flops_per_token: float
+    flops_per_step: float
+    hardware_flops_per_step: float
+    step_seconds: float
+    spread_seconds: float
+    samples: list[float]
+    tokens_per_second: float
+    peak: Peak | None
+    mfu: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult(Result):
+    """What a training run ends with; `losses` holds (step, loss) pairs."""
+
+    kind: ClassVar[str] = "training"
+    config: dict[str, Any]
+    device: str
+    corpus: str
+    corpus_sha256: str
+    steps: int
+    final_loss: float
+    losses: list[tuple[int, float]]
+    seconds: float
+    tokens_per_second: float
+    peak: Peak | None
+    mfu: float | None
+    threads: int
+    checkpoint: str | None
+
+
+def load(data: dict[str, Any] | str) -> Result:
+    """Rebuild whichever result `data` holds, by its `kind`."""
+    values = json.loads(data) if isinstance(data, str) else data
+    kinds = {cls.kind: cls for cls in _subclasses(Result)}
+    kind = values.get("kind")
+    if kind not in kinds:
+        raise InputError("kind", kind, "one of " + ", ".join(sorted(kinds)))
+    return kinds[kind].from_json(values)
+
+
+T = TypeVar("T")
+
+
+def _subclasses(cls: type[Result]) -> list[type[Result]]:
+    direct = cls.__subclasses__()
+    return direct + [deep for sub in direct for deep in _subclasses(sub)]
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _rebuild(cls: type[T], values: dict[str, Any]) -> T:
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    missing = known - set(values) - {"reasons"}
+    if missing:
+        raise InputError("result", sorted(values), "complete", f"Missing: {sorted(missing)}.")
+    return cls(**{name: _typed(hints[name], values[name]) for name in known if name in values})
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """`value` as `hint` wants it; JSON has no tuples and no nested dataclasses."""
+    origin = typing.get_origin(hint)
+    inner = typing.get_args(hint)
+    if value is None:
+        return None
+    if origin in (typing.Union, types.UnionType):
+        return _typed(next(a for a in inner if a is not type(None)), value)
+    if dataclasses.is_dataclass(hint):
+        return _rebuild(hint, value)  # type: ignore[arg-type]
+    if origin is dict:
+        return {k: _typed(inner[1], v) for k, v in value.items()}
+    if origin is list:
+        return [_typed(inner[0], v) for v in value]
+    if origin is tuple:
+        return tuple(_typed(a, v) for a, v in zip(inner, value, strict=True))
+    return value

@@ -1,0 +1,172 @@
+"""The learner's own state: device profile, guesses, progress and lab points.
+
+One JSON file in the platform's user folder (or `IRONLAW_HOME`), written
+atomically, so that a closed lid never costs a learner an answer. `save` and
+`restore` move it as a single file, for Binder and Colab where disks vanish.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from .errors import InputError
+from .results import DeviceProfile
+
+VERSION = 1
+SECTIONS = ("profile", "guesses", "answers", "read", "labs")
+
+
+def home() -> Path:
+    """The folder that holds the learner's state (made when first written)."""
+    chosen = os.environ.get("IRONLAW_HOME")
+    return Path(chosen) if chosen else Path(platformdirs.user_data_dir("ironlaw", appauthor=False))
+
+
+def path() -> Path:
+    """The state file itself."""
+    return home() / "workspace.json"
+
+
+def read() -> dict[str, Any]:
+    """The whole state; an absent file is an empty state.
+
+    A file that cannot be understood is moved aside, never overwritten, and a fresh
+    state starts: nothing a learner wrote is lost.
+    """
+    file = path()
+    if not file.exists():
+        return _empty()
+    try:
+        return _checked(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, OSError):
+        with contextlib.suppress(OSError):
+            file.replace(file.with_name(f"workspace-unreadable-{time.time_ns()}.json"))
+        return _empty()
+
+
+def get(section: str) -> Any:
+    """One section of the state: `profile`, `guesses`, `answers`, `read` or `labs`."""
+    return read()[_section(section)]
+
+
+def put(section: str, key: str, value: Any) -> None:
+    """Set one entry of a section and save at once."""
+    with _editing() as state:
+        state[_section(section)][key] = value
+
+
+def reset(*sections: str) -> None:
+    """Empty the given sections, or everything; the old file is kept as a backup."""
+    with _editing() as state:
+        file = path()
+        if file.exists():
+            file.with_name("workspace-before-reset.json").write_bytes(file.read_bytes())
+        for name in sections or SECTIONS:
+            state[_section(name)] = {}
+
+
+def guess(name: str, value: float, unit: str = "") -> None:
+    """Commit a prediction under `name`; the first one stays, so that it stays honest."""
+    with _editing() as state:
+        state["guesses"].setdefault(name, {"value": value, "unit": unit, "time": time.time()})
+
+
+def profile() -> DeviceProfile | None:
+    """The device profile that `ironlaw calibrate` saved, or None."""
+    data = get("profile").get("this")
+    return DeviceProfile.from_json(data) if data else None
+
+
+def save_profile(measured: DeviceProfile) -> None:
+    """Keep `measured` as this device's profile."""
+    put("profile", "this", measured.to_json())
+
+
+def save(file: str | Path) -> Path:
+    """Write the whole state to `file`; returns its path."""
+    target = Path(file)
+    _write(target, read())
+    return target
+
+
+def restore(file: str | Path) -> None:
+    """Replace the state by the one in `file`; the present one is kept as a backup."""
+    source = Path(file)
+    try:
+        state = _checked(json.loads(source.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as problem:
+        raise InputError("file", str(file), "a file written by `workspace.save`",
+                         f"Nothing was changed ({problem}).") from None
+    current = path()
+    if current.exists():
+        current.with_name("workspace-before-restore.json").write_bytes(current.read_bytes())
+    _write(current, state)
+
+
+def _empty() -> dict[str, Any]:
+    return {"version": VERSION, **{name: {} for name in SECTIONS}}
+
+
+def _checked(state: Any) -> dict[str, Any]:
+    if not isinstance(state, dict) or state.get("version") != VERSION:
+        raise ValueError(f"not a version {VERSION} workspace file")
+    merged = _empty() | state
+    for name in SECTIONS:
+        if not isinstance(merged[name], dict):
+            raise ValueError(f"section {name} is not a mapping")
+    return merged
+
+
+def _section(name: str) -> str:
+    if name not in SECTIONS:
+        raise InputError("section", name, "one of " + ", ".join(SECTIONS))
+    return name
+
+
+@contextlib.contextmanager
+def _editing() -> Iterator[dict[str, Any]]:
+    """Read, change, write under a lock: two notebooks may be open at once."""
+    home().mkdir(parents=True, exist_ok=True)
+    with _locked(home() / "workspace.lock"):
+        state = read()
+        yield state
+        _write(path(), state)
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("a") as handle:
+        try:
+            import fcntl
+        except ImportError:  # Windows: one atomic replace per write still holds
+            yield
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def _write(file: Path, state: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".workspace-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            json.dump(state, handle, indent=1, sort_keys=True)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(name, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
