@@ -33,7 +33,8 @@ def parameter_bytes(parameters: float, bytes_per_parameter: float) -> float:
 
 def moment_bytes(parameters: float, bytes_per_value: float = 4.0, moments: int = 2) -> float:
     """Bytes of the optimizer's per-parameter moments; Adam keeps two."""
-    return parameter_bytes(parameters, bytes_per_value) * count("moments", moments)
+    each = positive("parameters", parameters) * positive("bytes_per_value", bytes_per_value)
+    return each * count("moments", moments)
 
 
 def training_state(
