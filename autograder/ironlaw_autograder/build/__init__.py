@@ -1,0 +1,1 @@
+"""Text sources to notebooks, the same bytes every time."""

@@ -1,0 +1,48 @@
+"""The `ironlaw-autograder` command: finds the command's module, runs it, words its errors."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from ironlaw.errors import IronlawError
+
+from . import __version__
+
+COMMANDS = {
+    "build": "derive the chapters' and labs' notebooks from their sources",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status (2 for an input that is refused)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="ironlaw-autograder",
+        description="Build the course's notebooks and grade what students hand in.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:])
+        if words[:1] == [name]:  # nbgrader takes seconds to import: only the command that runs
+            module = importlib.import_module(f".commands.{name}", __package__)
+            module.add_flags(sub)
+            sub.set_defaults(run=module.run)
+    args = parser.parse_args(words)
+    try:
+        return int(args.run(args))
+    except IronlawError as problem:
+        print(f"ironlaw-autograder {args.command}: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nironlaw-autograder {args.command}: stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
