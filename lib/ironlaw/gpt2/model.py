@@ -1,0 +1,267 @@
+"""GPT-2, whole, in one file: embeddings, blocks, head and loss.
+
+The architecture is the original's: norms before each sub-layer, learned positions,
+the tanh form of GELU, biases everywhere, an output head tied to the token embedding,
+and residual projections started smaller by 1 / sqrt(2 N_L). Two switches change how a
+step runs and never what it computes: `attention` (a fused kernel, or the S x S scores
+spelled out) and `recompute` (what the backward pass computes a second time).
+
+Shapes: B sequences, S tokens, d width, H heads, V vocabulary. Number formats are
+written out where they matter. Under mixed precision the matrix products run in 16 bit,
+while the residual stream, the norms, the softmax and the loss stay in float32; what a
+CPU run allocates is then what a CUDA run allocates.
+
+Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from ..config import ATTENTIONS, RECOMPUTES
+from ..errors import InputError, choice, count, number
+from ..transformer import Shape
+
+IGNORED = -100
+"""A target of this value is not predicted and does not count in the loss."""
+
+
+class Attention(nn.Module):
+    """Causal self-attention over H heads: [B, S, d] -> [B, S, d]."""
+
+    def __init__(self, shape: Shape, attention: str, recompute: str, dropout: float) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.fused = attention == "flash"
+        self.recompute_scores = recompute == "selective" and not self.fused
+        self.dropout = dropout
+        self.qkv = nn.Linear(shape.width, 3 * shape.width)
+        self.projection = nn.Linear(shape.width, shape.width)
+
+    def forward(self, x: Tensor, future: Tensor | None) -> Tensor:
+        batch, seq, width = x.shape
+        qkv = self.qkv(x).view(batch, seq, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each [B, H, S, d / H]
+        if self.fused:
+            active = self.dropout if self.training else 0.0
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=active)
+        elif self.recompute_scores and torch.is_grad_enabled():
+            y = recomputed(self.materialised, self.dropout, q, k, v, future)
+        else:
+            y = self.materialised(q, k, v, future)
+        return drop(self.projection(y.transpose(1, 2).reshape(batch, seq, width)),
+                    self.dropout, self.training)
+
+    def materialised(self, q: Tensor, k: Tensor, v: Tensor, future: Tensor | None) -> Tensor:
+        """softmax(q k^T / sqrt(d / H)) v with every S x S matrix held in memory.
+
+        `future` [S, S] is true where a query would look ahead (None: all may look). The
+        in-place operations are safe: the product before them does not need its
+        result again.
+        """
+        scores = q @ k.transpose(-2, -1)
+        scores.mul_(1.0 / math.sqrt(q.shape[-1]))
+        if future is not None:
+            scores.masked_fill_(future, -math.inf)
+        weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
+        weights = drop(weights, self.dropout, self.training)
+        return weights.to(v.dtype) @ v
+
+
+class FeedForward(nn.Module):
+    """Two matrices with GELU between them: d -> 4 d -> d."""
+
+    def __init__(self, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.expand = nn.Linear(shape.width, 4 * shape.width)
+        self.contract = nn.Linear(4 * shape.width, shape.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = functional.gelu(self.expand(x), approximate="tanh")
+        return drop(self.contract(hidden), self.dropout, self.training)
+
+
+class Block(nn.Module):
+    """One transformer block; each half adds to the residual stream."""
+
+    def __init__(self, shape: Shape, attention: str, recompute: str, dropout: float) -> None:
+        super().__init__()
+        self.norm_1 = nn.LayerNorm(shape.width, eps=1e-5)
+        self.attention = Attention(shape, attention, recompute, dropout)
+        self.norm_2 = nn.LayerNorm(shape.width, eps=1e-5)
+        self.feed_forward = FeedForward(shape, dropout)
+
+    def forward(self, x: Tensor, future: Tensor | None) -> Tensor:
+        x = x + self.attention(self.norm_1(x), future)
+        return x + self.feed_forward(self.norm_2(x))
+
+
+class GPT(nn.Module):
+    """A GPT-2 of the given `shape`, randomly initialised from torch's global generator.
+
+    `attention`: "flash" calls torch's scaled_dot_product_attention, which picks the best
+    fused kernel of the device; "materialised" writes the S x S scores to memory.
+    `recompute`: "none"; "selective" drops the S x S matrices (with "flash" there are none,
+    so nothing changes); "every-block" keeps only the input of each block; "sqrt" only
+    that of every ceil(sqrt(N_L))-th block. `dropout` is a probability, 0 for none.
+    `loss_rows`: tokens per slice of the loss. None holds all B S x V logits at once; a
+    number holds that many rows at a time and computes the head twice.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        attention: str = "flash",
+        recompute: str = "none",
+        dropout: float = 0.0,
+        loss_rows: int | None = None,
+    ) -> None:
+        super().__init__()
+        choice("attention", attention, ATTENTIONS)
+        choice("recompute", recompute, RECOMPUTES)
+        self.dropout = number("dropout", dropout, low=0.0, high=0.99)
+        self.loss_rows = None if loss_rows is None else count("loss_rows", loss_rows)
+        self.shape, self.attention, self.recompute = shape, attention, recompute
+        self.token_embedding = nn.Embedding(shape.vocab, shape.width)
+        self.position_embedding = nn.Embedding(shape.context, shape.width)
+        self.blocks = nn.ModuleList(
+            Block(shape, attention, recompute, self.dropout) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width, eps=1e-5)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Normal 0.02 for matrices (0.01 for positions, as in the original), zero biases.
+
+        Two projections per block add to the residual stream; their spread shrinks by
+        1 / sqrt(2 N_L) so that the stream does not grow with depth.
+        """
+        residual = 0.02 / math.sqrt(2 * self.shape.layers)
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear):
+                ends_branch = name.endswith(("projection", "contract"))
+                nn.init.normal_(module.weight, std=residual if ends_branch else 0.02)
+                nn.init.zeros_(module.bias)
+        nn.init.normal_(self.token_embedding.weight, std=0.02)
+        nn.init.normal_(self.position_embedding.weight, std=0.01)
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """What the head reads: [B, S] token numbers -> [B, S, d]."""
+        seq = tokens.shape[-1]
+        if tokens.dim() != 2 or not 0 < seq <= self.shape.context:
+            raise InputError("tokens", tuple(tokens.shape),
+                             f"of shape [B, S] with 1 <= S <= {self.shape.context}",
+                             "Cut the text into pieces of at most the model's context.")
+        positions = torch.arange(seq, device=tokens.device)
+        x = self.token_embedding(tokens) + self.position_embedding(positions)
+        x = drop(x, self.dropout, self.training)
+        future = None
+        if self.attention == "materialised":
+            future = torch.ones(seq, seq, dtype=torch.bool, device=tokens.device).triu(1)
+        return self.norm(self._through_blocks(x, future))
+
+    def _through_blocks(self, x: Tensor, future: Tensor | None) -> Tensor:
+        size = {"every-block": 1, "sqrt": math.ceil(math.sqrt(self.shape.layers))}
+        if self.recompute not in size or not torch.is_grad_enabled():
+            return self._run(0, self.shape.layers, x, future)
+        step = size[self.recompute]
+        for first in range(0, self.shape.layers, step):
+            last = min(first + step, self.shape.layers)
+            x = recomputed(self._run, self.dropout, first, last, x, future)
+        return x
+
+    def _run(self, first: int, last: int, x: Tensor, future: Tensor | None) -> Tensor:
+        for index in range(first, last):
+            x = self.blocks[index](x, future)
+        return x
+
+    def head(self, x: Tensor) -> Tensor:
+        """Logits [..., V] from features [..., d], through the token embedding itself."""
+        return functional.linear(x, self.token_embedding.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits [B, S, V] for the token after each of `tokens` [B, S]."""
+        return self.head(self.features(tokens))
+
+    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy in nats over all `targets` [B, S] that are not `IGNORED`.
+
+        A float32 scalar in every precision. With no target left it is 0, not NaN.
+        """
+        x = self.features(tokens).flatten(0, 1)
+        wanted = targets.flatten()
+        if self.loss_rows is None:
+            total = self._summed_loss(x, wanted)
+        else:
+            slices = zip(x.split(self.loss_rows), wanted.split(self.loss_rows), strict=True)
+            parts = [recomputed(self._summed_loss, 0.0, *pair) for pair in slices]
+            total = torch.stack(parts).sum()
+        return total / (wanted != IGNORED).sum().clamp(min=1)
+
+    def _summed_loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        logits = self.head(x).float()
+        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+
+
+def drop(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Dropout that saves a one-byte mask on every device.
+
+    `nn.Dropout` saves a mask in x's own format on a CPU, which would make a CPU's
+    account of memory differ from CUDA's.
+    """
+    if not training or probability == 0.0:
+        return x
+    return torch.native_dropout(x, probability, True)[0]
+
+
+def recomputed(function: Any, dropout: float, *inputs: Any) -> Tensor:
+    """`function(*inputs)`, keeping only the inputs and computing the rest again later.
+
+    With dropout the generator's state is kept too, so that the second pass drops the
+    same elements.
+    """
+    result: Tensor = checkpoint(function, *inputs, use_reentrant=False,
+                                preserve_rng_state=dropout > 0.0)
+    return result
+
+
+@torch.no_grad()
+def load_transformers(model: GPT, state: Mapping[str, Tensor]) -> None:
+    """Copy the weights of a `transformers` GPT2LMHeadModel's `state_dict` into `model`.
+
+    Its linear layers are `Conv1D`, which store [inputs, outputs]: those are transposed.
+    A missing tensor or a wrong shape raises `InputError` before anything is changed.
+    """
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for name, target in model.state_dict().items():
+        theirs = _transformers_name(name)
+        source = state.get(theirs, state.get("transformer." + theirs))
+        if source is None:
+            raise InputError("state", theirs, "a tensor of the given state",
+                             "Give the state_dict() of a GPT2LMHeadModel or GPT2Model.")
+        if target.dim() == 2 and "embedding" not in name:
+            source = source.T
+        if source.shape != target.shape:
+            raise InputError(theirs, tuple(source.shape), f"of shape {tuple(target.shape)}",
+                             "The two models must have the same sizes.")
+        pairs.append((target, source))
+    for target, source in pairs:
+        target.copy_(source)
+
+
+def _transformers_name(name: str) -> str:
+    parts = (("token_embedding", "wte"), ("position_embedding", "wpe"), ("blocks", "h"),
+             ("norm_1", "ln_1"), ("norm_2", "ln_2"), ("attention.qkv", "attn.c_attn"),
+             ("attention.projection", "attn.c_proj"), ("feed_forward.expand", "mlp.c_fc"),
+             ("feed_forward.contract", "mlp.c_proj"))
+    for ours, theirs in parts:
+        name = name.replace(ours, theirs)
+    return "ln_f" + name[len("norm"):] if name.startswith("norm.") else name

@@ -1,0 +1,116 @@
+"""One optimizer step, done right: the unit that the trainer repeats and instruments time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from ..config import RunConfig
+from ..errors import InputError, count, positive
+from . import optimizers
+from . import precision as formats
+from .model import GPT, IGNORED
+from .precision import Precision
+
+Batch: TypeAlias = tuple[Tensor, Tensor]
+"""Tokens [B, S] and the targets [B, S] that follow them."""
+
+
+class TrainingStep:
+    """Forward and backward over `accumulate` micro-batches, then one update.
+
+    The gradient is that of the mean over all tokens of all micro-batches, also when
+    those differ in size: averaging the micro-batches' own means would give a short one
+    too much weight. Nothing here waits for the device.
+
+    `clip` is the largest norm that the whole gradient may have, None for no limit.
+    After a call `gradient_norm` holds the norm before clipping (a tensor), or None.
+    """
+
+    def __init__(
+        self,
+        model: GPT,
+        optimizer: torch.optim.Optimizer,
+        precision: Precision,
+        accumulate: int = 1,
+        clip: float | None = 1.0,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.precision = precision
+        self.accumulate = count("accumulate", accumulate)
+        self.clip = None if clip is None else positive("clip", clip)
+        self.scaler = precision.scaler()
+        self.gradient_norm: Tensor | None = None
+
+    def __call__(self, batches: Sequence[Batch]) -> Tensor:
+        """Train on `accumulate` micro-batches; the mean loss as a float32 scalar tensor."""
+        if len(batches) != self.accumulate:
+            raise InputError("batches", len(batches), f"{self.accumulate} micro-batches",
+                             "Give as many as `accumulate` says.")
+        loss = self.backward(batches)
+        self.update()
+        return loss
+
+    def backward(self, batches: Sequence[Batch]) -> Tensor:
+        """Add the gradient of `batches` to the parameters; the mean loss over all tokens."""
+        counts = [(targets != IGNORED).sum() for _, targets in batches]
+        everything = torch.stack(counts).sum().clamp(min=1)
+        mean = torch.zeros((), device=everything.device)
+        for (tokens, targets), tokens_here in zip(batches, counts, strict=True):
+            with self.precision.autocast():
+                loss = self.model.loss(tokens, targets) * (tokens_here / everything)
+            self.scaler.scale(loss).backward()
+            mean += loss.detach()
+        return mean
+
+    def update(self) -> None:
+        """Unscale once, clip, step, and free the gradients."""
+        if self.clip is not None:
+            self.scaler.unscale_(self.optimizer)
+            self.gradient_norm = torch.nn.utils.clip_grad_norm_(
+                self.model.parameters(), self.clip)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def build(
+    config: RunConfig,
+    device: torch.device | str = "cpu",
+    *,
+    learning_rate: float = 6e-4,
+    weight_decay: float = 0.1,
+    clip: float | None = 1.0,
+    dropout: float = 0.0,
+    loss_rows: int | None = None,
+) -> TrainingStep:
+    """The model, optimizer and formats that `config` describes, on `device`.
+
+    Weights come from torch's global generator: call `torch.manual_seed` first for a
+    repeatable run. `config.device` names a catalogue entry for predictions and is not
+    read here.
+    """
+    precision = formats.of(config.precision, device)
+    model = GPT(config.shape, attention=config.attention, recompute=config.recompute,
+                dropout=dropout, loss_rows=loss_rows)
+    model = precision.prepare(model).to(device)  # type: ignore[assignment]
+    optimizer = optimizers.make(model, config.optimizer, learning_rate,
+                                weight_decay=weight_decay)
+    return TrainingStep(model, optimizer, precision, config.accumulate, clip)
+
+
+def random_batches(config: RunConfig, device: torch.device | str = "cpu",
+                   seed: int = 0) -> list[Batch]:
+    """`accumulate` micro-batches of uniformly random tokens, for timing and for memory.
+
+    Targets are drawn on their own: time and bytes depend on shapes, not on the text.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shape = (2, config.batch, config.sequence)
+    drawn = (torch.randint(config.shape.vocab, shape, generator=generator).to(device)
+             for _ in range(config.accumulate))
+    return [(pair[0], pair[1]) for pair in drawn]
