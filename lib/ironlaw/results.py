@@ -53,21 +53,29 @@ class Peak:
 class MatmulRate:
     """The best dense matmul seen on a device in one dtype.
 
-    `flops_per_second` is the rate at `size` (square matrices of that side);
-    `by_size` keeps the whole sweep.
+    `flops_per_second` is the best rate of the sweep, `size` the side of the fastest
+    square. `by_size` keeps the whole sweep: "1024" is a square, "1024x768x3072" a
+    (rows x inner) by (inner x columns) product; `best` is the key of the fastest.
     """
 
     dtype: str
     flops_per_second: float
     size: int
     by_size: dict[str, float]
+    best: str = ""
+
+    @property
+    def shape(self) -> str:
+        """The fastest product in words."""
+        return f"of {self.best}" if "x" in self.best else f"of side {self.size}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceProfile(Result):
     """One device as calibrated: what it sustains, not what a data sheet promises.
 
-    Rates in FLOP/s and bytes/s, times in seconds, `memory_bytes` in bytes.
+    Rates in FLOP/s and bytes/s, times in seconds, `memory_bytes` in bytes. `notes`
+    says how a figure was had and what it depends on (threads, settings, emulation).
     """
 
     kind: ClassVar[str] = "device_profile"
@@ -82,6 +90,7 @@ class DeviceProfile(Result):
     catalogue_name: str | None
     versions: dict[str, str]
     measured_on: str
+    notes: dict[str, str] = field(default_factory=dict)
 
     def peak(self, dtype: str) -> Peak:
         """The calibrated matmul peak of `dtype`, or `InputError` naming those measured."""
@@ -90,7 +99,7 @@ class DeviceProfile(Result):
                              self.reasons.get(f"matmul.{dtype}", "Run `ironlaw calibrate` again."))
         rate = self.matmul[dtype]
         return Peak(flops_per_second=rate.flops_per_second,
-                    source=f"calibrated on {self.name}: {dtype} matmul of side {rate.size}")
+                    source=f"calibrated on {self.name}: {dtype} matmul {rate.shape}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +177,11 @@ def _plain(value: Any) -> Any:
 
 def _rebuild(cls: type[T], values: dict[str, Any]) -> T:
     hints = typing.get_type_hints(cls)
-    known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    missing = known - set(values) - {"reasons"}
+    described = dataclasses.fields(cls)  # type: ignore[arg-type]
+    known = {f.name for f in described}
+    needed = {f.name for f in described if f.default is dataclasses.MISSING
+              and f.default_factory is dataclasses.MISSING}
+    missing = needed - set(values)
     if missing:
         raise InputError("result", sorted(values), "complete", f"Missing: {sorted(missing)}.")
     return cls(**{name: _typed(hints[name], values[name]) for name in known if name in values})

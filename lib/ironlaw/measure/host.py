@@ -1,0 +1,100 @@
+"""What the operating system says about this machine. No torch here.
+
+A container is often given less than the machine has: where a limit is set, the limit
+is what counts. A fact that the system does not tell is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def cpu_name(cpuinfo: Path = _CPUINFO) -> str:
+    """The processor's name as the system prints it."""
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            label, _, value = line.partition(":")
+            if label.strip() in ("model name", "Model") and value.strip():
+                return value.strip()
+    if platform.system() == "Darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.machine()
+    return platform.processor() or platform.machine() or "CPU of unknown name"
+
+
+def memory_bytes(cgroup: Path = _CGROUP) -> float | None:
+    """Main memory that a process here may use: the machine's, or the container's limit."""
+    try:
+        physical = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    limits = [_integer(cgroup / "memory.max"),  # cgroup v2
+              _integer(cgroup / "memory" / "memory.limit_in_bytes")]  # v1
+    return min([physical, *(float(limit) for limit in limits if limit)])
+
+
+def cpu_quota(cgroup: Path = _CGROUP) -> float | None:
+    """How many CPUs' worth of time a container may use, or None without such a limit.
+
+    Threads above this number only wait for each other.
+    """
+    text = _read(cgroup / "cpu.max")  # "max 100000", or "200000 100000"
+    if text:
+        quota, _, period = text.partition(" ")
+        if quota.isdigit() and period.isdigit() and int(period):
+            return int(quota) / int(period)
+        return None
+    quota_us = _integer(cgroup / "cpu" / "cpu.cfs_quota_us")
+    period_us = _integer(cgroup / "cpu" / "cpu.cfs_period_us")
+    return quota_us / period_us if quota_us and quota_us > 0 and period_us else None
+
+
+def load_per_cpu() -> float | None:
+    """Programs that wanted to run over the last minute, per CPU; None where none is kept."""
+    try:
+        return os.getloadavg()[0] / (os.cpu_count() or 1)
+    except (AttributeError, OSError):
+        return None
+
+
+def last_level_cache_bytes(caches: Path = _CACHES) -> float | None:
+    """Size of the processor's largest cache, or None when the system does not tell."""
+    sizes = []
+    for file in caches.glob("index*/size"):
+        found = re.fullmatch(r"(\d+)([KMG]?)", (_read(file) or "").strip())
+        if found:
+            sizes.append(float(found[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found[2]])
+    if sizes:
+        return max(sizes)
+    if platform.system() == "Darwin":
+        told = _sysctl("hw.l3cachesize") or _sysctl("hw.perflevel0.l2cachesize")
+        return float(told) if told.isdigit() and int(told) else None
+    return None
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _integer(file: Path) -> int | None:
+    text = (_read(file) or "").strip()
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
+
+
+def _sysctl(name: str) -> str:
+    try:
+        done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, timeout=5,
+                              check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
