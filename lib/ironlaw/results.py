@@ -20,10 +20,14 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Base of all results. `kind` names the type in JSON."""
+    """Base of all results. `kind` names the type in JSON.
+
+    `reasons` says why a quantity is None; `notes` how one was had and what it depends on.
+    """
 
     kind: ClassVar[str] = "result"
     reasons: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values with the schema version and the kind."""
@@ -75,7 +79,7 @@ class DeviceProfile(Result):
     """One device as calibrated: what it sustains, not what a data sheet promises.
 
     Rates in FLOP/s and bytes/s, times in seconds, `memory_bytes` in bytes. `notes`
-    says how a figure was had and what it depends on (threads, settings, emulation).
+    tells the effect of threads, of settings and of emulated formats.
     """
 
     kind: ClassVar[str] = "device_profile"
@@ -90,7 +94,6 @@ class DeviceProfile(Result):
     catalogue_name: str | None
     versions: dict[str, str]
     measured_on: str
-    notes: dict[str, str] = field(default_factory=dict)
 
     def peak(self, dtype: str) -> Peak:
         """The calibrated matmul peak of `dtype`, or `InputError` naming those measured."""

@@ -1,0 +1,159 @@
+"""How long one training step of GPT-2 takes on this device, and its MFU.
+
+The step is the trainer's own (`ironlaw.gpt2.step`), on random tokens: time depends on
+shapes, not on the text. Warm-up steps are dropped. Each remaining step is one sample;
+the median is reported with the interquartile range beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import time
+from collections.abc import Callable
+
+from ..config import RunConfig
+from ..errors import count
+from ..gpt2 import step as gpt2_step
+from ..results import DeviceProfile, Peak, StepMeasurement
+from . import flops, matmul, timing
+from ._torch import torch
+from .device import Device, find
+
+
+def measure_step(
+    config: RunConfig,
+    *,
+    steps: int = 20,
+    warmup: int = 3,
+    profile: DeviceProfile | None = None,
+    device: str | Device | None = None,
+    seed: int = 0,
+) -> StepMeasurement:
+    """Time `steps` optimizer steps of `config` after `warmup` unmeasured ones.
+
+    `device` as in `device.find`. The MFU divides by the data sheet's dense peak where
+    the catalogue knows the device, else by the calibrated peak in `profile`, else it
+    is None with the reason. The global random state is left as it was.
+    """
+    count("steps", steps)
+    count("warmup", warmup, low=0)
+    here = find(device)
+    work = flops.count(config)
+    with timing.on(here.torch_device):
+        samples, parameters = _timed(config, here.torch_device, steps, warmup, seed)
+        _release(here.torch_device)
+        dtypes = dtypes_used(config.precision, here.torch_device)
+    took = timing.spread(samples)
+    peak, reason = peak_for(here, profile, dtypes)
+    mfu = work.model / took.median / peak.flops_per_second if peak else None
+    if peak and mfu is not None and mfu > 1.0:
+        reason = (f"{mfu:.2f} of {peak.source} is impossible: that peak was measured on a busier "
+                  "machine or under other settings. Run `ironlaw calibrate` again.")
+        mfu = None
+    return StepMeasurement(
+        config=config.to_json(), device=here.name, parameters=parameters,
+        tokens_per_step=work.tokens, flops_per_token=work.per_token,
+        flops_per_step=float(work.model), hardware_flops_per_step=float(work.hardware),
+        step_seconds=took.median, spread_seconds=took.interquartile, samples=samples,
+        tokens_per_second=work.tokens / took.median, peak=peak, mfu=mfu,
+        reasons={"mfu": reason} if reason else {},
+        notes={"timing": f"{steps} steps after {warmup} of warm-up on {here.type}, "
+                         f"{here.threads} CPU threads"
+                         + (", stamped by the GPU." if here.type == "cuda" else
+                            ", the device idle at both ends of each."),
+               "dtype": f"Matrix products in {dtypes[0]}."},
+    )
+
+
+def dtypes_used(precision: str, device: torch.device) -> tuple[str, ...]:
+    """Formats in which products of a step may run, the main one first.
+
+    A step in mixed precision still has FP32 products, and "FP32" ones run in TF32 (or
+    BF16) when PyTorch's float32 precision allows it: found out by a probe. A fair
+    ceiling is the fastest format in this list.
+    """
+    rounded = "tf32" if device.type == "cuda" else "bf16"
+    full = "fp32" if matmul.float32_is_exact(device) else rounded
+    main = {"amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16"}.get(precision, full)
+    return tuple(dict.fromkeys((main, full, "fp32")))
+
+
+def peak_for(
+    here: Device, profile: DeviceProfile | None, dtypes: tuple[str, ...]
+) -> tuple[Peak | None, str]:
+    """The peak that an MFU on `here` divides by, or None and the reason.
+
+    Data sheets come first, so that an MFU compares with published ones; `dtypes[0]`
+    must be known, and the fastest of the others raises the ceiling, never lowers it.
+    """
+    entry = here.catalogue
+    if entry is not None and dtypes[0] in entry.dtypes:
+        dtype = max((d for d in dtypes if d in entry.dtypes), key=entry.peak)
+        return Peak(flops_per_second=entry.peak(dtype),
+                    source=f"{entry.name} data sheet: {dtype}, dense"), ""
+    if profile is None:
+        return None, "There is no peak to divide by. Run `ironlaw calibrate` first."
+    if (profile.name, profile.device_type) != (here.name, here.type):
+        return None, (f"The profile was measured on {profile.name} ({profile.device_type}), this "
+                      f"is {here.name} ({here.type}). Run `ironlaw calibrate` here.")
+    if here.type == "cpu" and here.threads > profile.threads:
+        return None, (f"The profile was measured with {profile.threads} threads, this step used "
+                      f"{here.threads}. Run `ironlaw calibrate` with as many.")
+    if dtypes[0] not in profile.matmul:
+        why = profile.reasons.get(f"matmul.{dtypes[0]}", "it was not measured.")
+        return None, f"The profile holds no {dtypes[0]} peak: {why} Run `ironlaw calibrate` again."
+    peaks = [profile.peak(d) for d in dtypes if d in profile.matmul]
+    return max(peaks, key=lambda p: p.flops_per_second), ""
+
+
+def _timed(config: RunConfig, device: torch.device, steps: int, warmup: int,
+           seed: int) -> tuple[list[float], int]:
+    """Seconds of each measured step, and the parameters trained."""
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        torch.manual_seed(seed)
+        train = gpt2_step.build(config, device)
+        batches = gpt2_step.random_batches(config, device, seed)
+        for _ in range(warmup):
+            train(batches)
+
+        def one() -> None:
+            train(batches)
+
+        clock = _stamped_by_the_gpu if device.type == "cuda" else _by_the_wall_clock
+        samples = clock(one, device, steps)
+        parameters = sum(p.numel() for p in train.model.parameters())
+    return samples, parameters
+
+
+def _release(device: torch.device) -> None:
+    """Give the step's memory back: the next measurement may need all of it."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()
+
+
+def _stamped_by_the_gpu(call: Callable[[], None], device: torch.device, steps: int) -> list[float]:
+    """Events between steps, one wait at the end: the queue stays full, as in training."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+    timing.synchronise(device)
+    events[0].record()
+    for event in events[1:]:
+        call()
+        event.record()
+    events[-1].synchronize()
+    return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(events)]
+
+
+def _by_the_wall_clock(call: Callable[[], None], device: torch.device, steps: int) -> list[float]:
+    samples = []
+    timing.synchronise(device)
+    for _ in range(steps):
+        began = time.perf_counter()
+        call()
+        timing.synchronise(device)
+        samples.append(time.perf_counter() - began)
+    return samples
