@@ -77,13 +77,14 @@ def through(tokens_a: float, seconds_a: float, tokens_b: float, seconds_b: float
 
 
 def through_measurements(a: StepMeasurement, b: StepMeasurement) -> Line:
-    """`through` for two measurements that differ in nothing but their batch.
+    """`through` for two measurements that differ only in batch or sequence length.
 
-    Raises `InputError` naming the setting in which they differ.
+    Two batches of one length are the better pair: tokens of longer sequences cost
+    more, which a line cannot know. Any other difference raises `InputError` naming it.
     """
     _alike("device", a.device, b.device)
     for name in sorted(set(a.config) | set(b.config)):
-        if name != "batch":
+        if name not in ("batch", "seq"):
             _alike(name, a.config.get(name), b.config.get(name))
     return through(a.tokens_per_step, a.step_seconds, b.tokens_per_step, b.step_seconds)
 
@@ -108,4 +109,4 @@ def optimizer_seconds(parameters: float, bytes_per_parameter: float,
 def _alike(name: str, first: object, second: object) -> None:
     if first != second:
         raise InputError(name, second, f"equal in both measurements ({first!r})",
-                         "Change only the batch between the two.")
+                         "Change only batch or seq between the two.")

@@ -1,0 +1,121 @@
+"""`ironlaw compare`: a step of GPT-2, predicted, measured, and the difference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from .. import compare, workspace
+from ..config import RunConfig
+from ..errors import InputError, UnavailableError
+from ..predict import flops
+from ..results import DeviceProfile, StepMeasurement
+from ..transformer import MODELS
+
+_NO_MEMORY = "This command compares FLOPs and time; it does not measure memory."
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    RunConfig.add_flags(parser)
+    parser.add_argument("--steps", type=int, default=20,
+                        help="steps that are timed, after warm-up (default: 20)")
+    parser.add_argument("--on", metavar="KIND", help="where to run: cpu, cuda, cuda:N or mps "
+                        "(default: the best there is)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    config = RunConfig.from_flags(args)
+    profile = _profile(config, args.on)
+    try:
+        laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,
+                                     progress=_say)
+    except Exception as problem:
+        advice = _out_of_memory(problem, config)
+        if advice is None:
+            raise
+        raise advice from problem
+    if args.json:
+        print(json.dumps(outputs(laid, measured), indent=1))
+    else:
+        print(laid)
+    return 0
+
+
+def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, Any]:
+    """The JSON of this command: both sides under the same keys, then the rows.
+
+    Each side holds `flops_per_token`, `flops_per_step` (model FLOP),
+    `hardware_flops_per_step`, `memory_bytes`, `step_seconds`, `tokens_per_second`,
+    `mfu` and `peak_source`; a null has its reason under `reasons`.
+    """
+    config = RunConfig.from_json(measured.config)
+    step, rate, mfu = (laid.row(k) for k in ("step_seconds", "tokens_per_second", "mfu"))
+    per_step = flops.per_token(config.shape, config.sequence) * config.tokens_per_step
+    plain = config.recompute == "none"
+    reasons = {"memory_bytes": _NO_MEMORY}
+    if not plain:
+        reasons["predicted.hardware_flops_per_step"] = (
+            "What recomputation costs is measured here, not predicted.")
+    for row in (step, rate, mfu):
+        if row.reason:
+            reasons[row.key] = row.reason
+    peak = laid.peak_source
+    return {
+        "config": measured.config,
+        "predicted": {
+            "flops_per_token": laid.row("flops_per_token").predicted, "flops_per_step": per_step,
+            "hardware_flops_per_step": per_step if plain else None, "memory_bytes": None,
+            "step_seconds": step.predicted, "tokens_per_second": rate.predicted,
+            "mfu": mfu.predicted, "peak_source": peak,
+        },
+        "measured": {
+            "flops_per_token": measured.flops_per_token,
+            "flops_per_step": measured.flops_per_step,
+            "hardware_flops_per_step": measured.hardware_flops_per_step, "memory_bytes": None,
+            "step_seconds": measured.step_seconds,
+            "tokens_per_second": measured.tokens_per_second,
+            "mfu": measured.mfu, "peak_source": peak,
+        },
+        "residuals": {row.key: row.residual for row in laid.rows},
+        "reasons": reasons,
+        "comparison": laid.to_json(),
+        "measurement": measured.to_json(),
+    }
+
+
+def _profile(config: RunConfig, kind: str | None) -> DeviceProfile | None:
+    """The saved profile of the device that will run; calibrated now when there is none."""
+    from ..measure.device import find
+    from .calibrate import measured as calibrated
+
+    here = find(kind)
+    if config.device not in ("this", here.catalogue_name):
+        raise InputError(
+            "device", config.device, "'this' when a step is measured",
+            "A step runs on the device at hand; choose it with --on. `ironlaw predict` "
+            "takes any device of the catalogue.")
+    profile = workspace.profile()
+    if profile is not None and (profile.name, profile.device_type) == (here.name, here.type):
+        return profile
+    _say("no profile of this device yet: calibrating first (once)")
+    return calibrated(kind)
+
+
+def _out_of_memory(problem: Exception, config: RunConfig) -> UnavailableError | None:
+    """An error in plain words when `problem` is a device or host out of memory."""
+    text = str(problem)
+    if not (isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError"
+            or "out of memory" in text or "can't allocate memory" in text):
+        return None
+    smaller = list(MODELS)[max(0, list(MODELS).index(config.model) - 1)]
+    return UnavailableError(
+        "Memory for this step", text.splitlines()[0] + " Asked for: "
+        f"{config.model}, {config.batch} x {config.sequence} tokens, {config.precision}.",
+        f"Halve --batch or --seq, add --recompute every-block, or try --model {smaller}.")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

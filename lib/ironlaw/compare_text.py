@@ -1,0 +1,107 @@
+"""A `Comparison` for the eye: a plain table for terminals, an HTML one for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from .units import percent, si, significant
+
+if TYPE_CHECKING:
+    from .compare import Comparison, Row
+
+
+def plain(comparison: Comparison) -> str:
+    """The table as text, then the residuals in words."""
+    table = _cells(comparison)
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    lines = []
+    for line in table:
+        first, *rest = (cell.ljust(w) if i == 0 else cell.rjust(w)
+                        for i, (cell, w) in enumerate(zip(line, widths, strict=True)))
+        lines.append("  ".join((first, *rest)).rstrip())
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join([_title(comparison), "", *lines, "", *_words(comparison)])
+
+
+def html(comparison: Comparison) -> str:
+    """The same as an HTML fragment: a captioned table and a list."""
+    head, *body = _cells(comparison)
+    parts = ["<table>", f"<caption>{escape(_title(comparison))}</caption>", "<thead><tr>"]
+    parts += [f'<th scope="col">{escape(cell)}</th>' for cell in head]
+    parts.append("</tr></thead><tbody>")
+    for first, *rest in body:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        parts.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
+    parts.append("</tbody></table><ul>")
+    parts += [f"<li>{escape(sentence.strip())}</li>" for sentence in _words(comparison)]
+    return "".join([*parts, "</ul>"])
+
+
+def _title(comparison: Comparison) -> str:
+    config = comparison.config
+    return (f"{config['model']}, {config['batch']} sequences x {config['accumulate']}, "
+            f"{config['precision']}, on {comparison.device}")
+
+
+def _cells(comparison: Comparison) -> list[list[str]]:
+    guessed = any(row.guess is not None for row in comparison.rows)
+    head = ["quantity", *(["guess"] if guessed else []), "predicted", "measured", "residual"]
+    table = [head]
+    for row in comparison.rows:
+        guess = [_shown(row.guess, row)] if guessed else []
+        table.append([row.quantity, *guess, _shown(row.predicted, row), _shown(row.measured, row),
+                      _signed(row.residual)])
+    return table
+
+
+def _shown(value: float | None, row: Row) -> str:
+    if value is None:
+        return "-"
+    if row.key == "mfu":
+        return percent(value)
+    if row.unit in ("s", "FLOP"):
+        return si(value, row.unit, 4)
+    return f"{significant(value, 4)} {row.unit}".strip()
+
+
+def _signed(share: float | None) -> str:
+    if share is None:
+        return "-"
+    if abs(share) < 5e-5:
+        return "0 %"
+    return f"{100 * share:+,.1f} %"
+
+
+def _words(comparison: Comparison) -> list[str]:
+    lines = [f"Peak: {comparison.peak_source}." if comparison.peak_source else
+             f"No peak: {comparison.reasons.get('mfu', '')}"]
+    for row in comparison.rows:
+        if row.guess_residual is not None:
+            lines.append(f"{_capital(row.quantity)}: your guess was {_off(row.guess_residual)}.")
+        if row.residual is None:
+            if row.reason and row.key in ("floor_seconds", "step_seconds"):
+                lines.append(f"{_capital(row.quantity)}: {row.reason}")
+            continue
+        if row.key == "step_seconds":
+            lines.append(f"{_capital(row.quantity)}, by {row.how}: the prediction was "
+                         f"{_off(row.residual)}. {row.why}")
+        elif row.parts and row.measured is not None and row.predicted is not None:
+            gap = row.measured - row.predicted
+            lines.append(f"{_capital(row.quantity)}, by {row.how}: "
+                         f"{_shown(gap, row)} to explain. {row.why}")
+            lines += [f"    {_shown(p.amount, row):>10}  {p.name} ({p.why})" for p in row.parts]
+    return lines
+
+
+def _off(residual: float) -> str:
+    """How far a forecast was off, seen from the forecast: measured 10 % above it is too low."""
+    if abs(residual) < 5e-4:
+        return "right to a twentieth of a percent"
+    side = "too low" if residual > 0 else "too high"
+    return f"{side}: the measurement is {abs(100 * residual):,.1f} % " + (
+        "above it" if residual > 0 else "below it")
+
+
+def _capital(text: str) -> str:
+    return text if text[:3].isupper() else text[0].upper() + text[1:]
