@@ -2,7 +2,8 @@
 
 `hardware.toml` is the source. A figure is a value with its unit and where it was
 read, or nothing with the reason. An unknown device is unknown: `resolve` never
-falls back on a neighbour, because a wrong peak makes every MFU wrong.
+falls back on a neighbour, because a wrong peak makes every MFU wrong. The head of
+the file says how to read a figure: dense rates, SI units, links counted one way.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -17,6 +19,10 @@ from typing import Any
 from .errors import InputError, choice
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+
+# A driver's total is a little under or over what the vendor prints: error correction and the
+# driver keep some, and "GB" may stand for GiB (7 % more). Neighbouring sizes lie further apart.
+MEMORY_TOLERANCE = 0.12
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ _UNITS = {"memory": "B", "bandwidth": "B/s", "interconnect": "B/s", "power": "W"
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All entries by name, and the sources they quote."""
+    """All entries by name, and the sources they quote as citations by key."""
 
     accelerators: dict[str, Accelerator]
     sources: dict[str, str] = field(default_factory=dict)
@@ -110,11 +116,23 @@ class Catalogue:
 @cache
 def catalogue() -> Catalogue:
     """The catalogue as shipped."""
-    text = resources.files(__package__).joinpath("hardware.toml").read_text("utf-8")
+    return parse(resources.files(__package__).joinpath("hardware.toml").read_text("utf-8"))
+
+
+def parse(text: str) -> Catalogue:
+    """A catalogue from TOML text, or `InputError` that names the entry and field at fault."""
     data = tomllib.loads(text)
-    sources = data.get("source", {})
-    entries = [_entry(raw, sources) for raw in data["accelerator"]]
-    return Catalogue({entry.name: entry for entry in entries}, sources)
+    sources = {key: _citation(key, raw) for key, raw in data.get("source", {}).items()}
+    reader = _Reader(sources, data.get("reason", {}))
+    entries: dict[str, Accelerator] = {}
+    for raw in data.get("accelerator", []):
+        entry = reader.entry(raw)
+        if _normal(entry.name) in map(_normal, entries):
+            raise InputError("name", entry.name, "given to one accelerator only")
+        for other in entries.values():
+            _refuse_ambiguity(entry, other)
+        entries[entry.name] = entry
+    return Catalogue(entries, sources)
 
 
 def names() -> list[str]:
@@ -123,51 +141,133 @@ def names() -> list[str]:
 
 
 def accelerator(name: str) -> Accelerator:
-    """The entry called exactly `name`, or `InputError` with the nearest match."""
+    """The entry called `name`, case, spaces and hyphens aside; else `InputError` with hints.
+
+    "A100 80GB SXM" and "a100-80gb-sxm" are the same entry. "A100" is none: the error
+    lists the four that it could mean.
+    """
     entries = catalogue().accelerators
-    return entries[choice("accelerator", name, entries)]
+    by_normal = {_normal(known): entry for known, entry in entries.items()}
+    wanted = _normal(str(name))
+    if wanted in by_normal:
+        return by_normal[wanted]
+    near = [known for known in by_normal if set(wanted.split()) <= set(known.split())]
+    near = near or get_close_matches(wanted, by_normal, n=3)
+    hint = " or ".join(repr(by_normal[known].name) for known in near)
+    raise InputError("accelerator", name, f"the name of one of the {len(entries)} in the catalogue",
+                     f"Did you mean {hint}?" if near else "`hardware.names()` lists them.")
 
 
 def resolve(driver_name: str, memory_bytes: float | None = None) -> Accelerator | None:
     """The entry for a name as the driver prints it, or None when it is not known.
 
-    Matches whole names, never substrings ("NVIDIA L40S" is not an L4). Where two
-    entries share a driver name, `memory_bytes` decides, within 12 %.
+    Matches whole names, never parts of them ("NVIDIA L40S" is not an L4). With
+    `memory_bytes`, the device's memory must also be that of the entry within 12 %: a
+    slice of a device, or a variant that the catalogue lacks, is unknown.
     """
     wanted = _normal(driver_name)
     found = [e for e in catalogue().accelerators.values() if wanted in map(_normal, e.drivers)]
     if memory_bytes is not None:
         found = [e for e in found if e.memory.value is not None
-                 and abs(e.memory.value - memory_bytes) <= 0.12 * e.memory.value]
+                 and abs(e.memory.value - memory_bytes) <= MEMORY_TOLERANCE * e.memory.value]
     return found[0] if len(found) == 1 else None
+
+
+def best(dtype: str, vendor: str | None = None) -> Accelerator:
+    """The entry with the highest known dense peak of `dtype`; of equals, the first listed.
+
+    `vendor` narrows the choice, case aside. `InputError` where no entry has a known peak.
+    """
+    choice("dtype", dtype, DTYPES)
+    entries = list(catalogue().accelerators.values())
+    if vendor is not None:
+        vendors = {entry.vendor.casefold(): entry.vendor for entry in entries}
+        chosen = choice("vendor", vendors.get(str(vendor).casefold(), vendor), vendors.values())
+        entries = [entry for entry in entries if entry.vendor == chosen]
+    known = [entry for entry in entries if dtype in entry.dtypes]
+    if not known:
+        raise InputError("dtype", dtype, f"one whose rate {vendor} publishes",
+                         "Choose another dtype, or leave the vendor open.")
+    return max(known, key=lambda entry: entry.peak(dtype))
+
+
+def table() -> list[dict[str, str | int | float | None]]:
+    """One row an entry, for tables: name, vendor, year, then every figure in SI units.
+
+    Peaks come under their dtype. A figure that is not known is None.
+    """
+    rows: list[dict[str, str | int | float | None]] = []
+    for entry in catalogue().accelerators.values():
+        row: dict[str, str | int | float | None] = {
+            "name": entry.name, "vendor": entry.vendor, "year": entry.year}
+        row.update({f: entry.figure(f).value for f in (*_FIELDS, *DTYPES)})
+        rows.append(row)
+    return rows
 
 
 def _normal(name: str) -> str:
     return re.sub(r"[\s_\-]+", " ", name).strip().casefold()
 
 
-def _figure(raw: Any, unit: str, sources: dict[str, str], where: str) -> Figure:
-    if not isinstance(raw, dict):
-        raise InputError(where, raw, "a table with value and source, or with reason")
-    source = raw.get("source", "")
-    if source and source not in sources:
-        raise InputError(f"{where}.source", source, "a key of the [source] table")
-    value = raw.get("value")
-    return Figure(value=None if value is None else float(value), unit=unit,
-                  source=sources.get(source, ""), reason=raw.get("reason", ""),
-                  note=raw.get("note", ""))
+def _citation(key: str, raw: Any) -> str:
+    """One line for a table of title, publisher, year and how the source was read."""
+    if not isinstance(raw, dict) or set(raw) - {"title", "publisher", "year", "read"}:
+        raise InputError(f"source.{key}", raw, "a table of title, publisher, year and read")
+    if not raw.get("title") or not raw.get("read"):
+        raise InputError(f"source.{key}", raw, "a table with at least a title and read")
+    parts = [str(raw[part]) for part in ("title", "publisher", "year") if part in raw]
+    read = "" if raw["read"] == "itself" else f" (read {raw['read']})"
+    return ", ".join(parts) + read
 
 
-def _entry(raw: dict[str, Any], sources: dict[str, str]) -> Accelerator:
-    name = raw["name"]
-    unknown = set(raw) - {"name", "vendor", "year", "drivers", "peak", "note", *_FIELDS}
-    if unknown:
-        raise InputError(name, sorted(unknown), "made of known fields")
-    peaks = {}
-    for dtype, figure in raw["peak"].items():
-        choice(f"{name}.peak", dtype, DTYPES)
-        peaks[dtype] = _figure(figure, "FLOP/s", sources, f"{name}.peak.{dtype}")
-    figures = {f: _figure(raw[f], _UNITS[f], sources, f"{name}.{f}") for f in _FIELDS}
-    return Accelerator(name=name, vendor=raw["vendor"], year=raw.get("year"),
-                       drivers=tuple(raw.get("drivers", ())), peaks=peaks,
-                       note=raw.get("note", ""), **figures)
+def _refuse_ambiguity(entry: Accelerator, other: Accelerator) -> None:
+    """Raise when a driver's name and memory could mean both entries."""
+    shared = {_normal(d) for d in entry.drivers} & {_normal(d) for d in other.drivers}
+    if not shared:
+        return
+    one, two = entry.memory.value, other.memory.value
+    reach = 1 + MEMORY_TOLERANCE, 1 - MEMORY_TOLERANCE
+    if one is None or two is None or min(one, two) * reach[0] >= max(one, two) * reach[1]:
+        raise InputError(f"{entry.name}.drivers", sorted(shared),
+                         f"told apart from {other.name} by memory")
+
+
+class _Reader:
+    """Turns raw TOML into entries, with the sources and the named reasons at hand."""
+
+    def __init__(self, sources: dict[str, str], reasons: dict[str, str]) -> None:
+        self.sources = sources
+        self.reasons = reasons
+
+    def figure(self, raw: Any, unit: str, where: str) -> Figure:
+        if isinstance(raw, str):
+            if raw not in self.reasons:
+                raise InputError(where, raw, "a key of the [reason] table, or a table")
+            return Figure(None, unit, reason=self.reasons[raw])
+        if not isinstance(raw, dict) or set(raw) - {"value", "source", "reason", "note"}:
+            raise InputError(where, raw, "a table with value and source, or with reason")
+        source = raw.get("source", "")
+        if source and source not in self.sources:
+            raise InputError(f"{where}.source", source, "a key of the [source] table")
+        value = raw.get("value")
+        try:
+            return Figure(value=None if value is None else float(value), unit=unit,
+                          source=self.sources.get(source, ""), reason=raw.get("reason", ""),
+                          note=raw.get("note", ""))
+        except InputError as error:
+            raise InputError(f"{where}.{error.argument}", error.value, error.allowed) from None
+
+    def entry(self, raw: dict[str, Any]) -> Accelerator:
+        name = raw.get("name", "an accelerator")
+        needed = {"name", "vendor", "year", "drivers", "peak", *_FIELDS}
+        if set(raw) - {"note"} != needed:
+            odd = sorted((set(raw) - {"note"}) ^ needed)
+            raise InputError(name, odd, f"made of exactly {', '.join(sorted(needed))} and note")
+        if set(raw["peak"]) != set(DTYPES):
+            raise InputError(f"{name}.peak", sorted(raw["peak"]), f"exactly {', '.join(DTYPES)}")
+        peaks = {dtype: self.figure(raw["peak"][dtype], "FLOP/s", f"{name}.peak.{dtype}")
+                 for dtype in DTYPES}
+        figures = {f: self.figure(raw[f], _UNITS[f], f"{name}.{f}") for f in _FIELDS}
+        return Accelerator(name=name, vendor=raw["vendor"], year=raw["year"],
+                           drivers=tuple(raw["drivers"]), peaks=peaks,
+                           note=raw.get("note", ""), **figures)
