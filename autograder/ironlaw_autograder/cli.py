@@ -12,7 +12,9 @@ from ironlaw.errors import IronlawError
 from . import __version__
 
 COMMANDS = {
-    "build": "derive the chapters' and labs' notebooks from their sources",
+    "build": "derive the notebooks of chapters and labs from their sources",
+    "check": "fail on derived files that are stale or give something away",
+    "release": "write a tree for students, without solutions and autograder",
 }
 
 

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from .. import course as courses
-from ..build import chapters, notebook
+from ..build import notebook
 
-PARTS = ("chapters",)
+PARTS = ("chapters", "labs")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +18,23 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     course = courses.find(args.root)
-    made = chapters.outputs(course)
+    made = derived(course, args.only)
     written = [path for path, content in made.items() if notebook.write_if_changed(path, content)]
     for path in written:
         print(f"wrote {path.relative_to(course.root)}")
     print(f"{len(made)} notebooks derived, {len(written)} changed")
     return 0
+
+
+def derived(course: courses.Course, only: str | None = None) -> dict[Path, str]:
+    """Every derived file and the text it must hold; `only` limits it to one part."""
+    made: dict[Path, str] = {}
+    if only in (None, "chapters"):
+        from ..build import chapters
+
+        made |= chapters.outputs(course)
+    if only in (None, "labs"):
+        from ..build import labs  # nbgrader takes seconds to import
+
+        made |= labs.outputs(course)
+    return made

@@ -1,0 +1,29 @@
+"""`ironlaw-autograder release DIR`: a tree for students, without solutions and autograder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .. import check, release
+from .. import course as courses
+from ..build import labs
+from .build import derived
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="a new or empty folder for the student tree")
+    parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
+
+
+def run(args: argparse.Namespace) -> int:
+    where = courses.find(args.root)
+    found = check.course(where, derived(where), labs.labs(where))
+    if found:
+        print("Nothing was released; `ironlaw-autograder check` finds:")
+        for finding in found:
+            print(f"  {finding}")
+        return 1
+    count = release.write(where, args.folder)
+    print(f"{count} files in {args.folder}, ready for students")
+    return 0
