@@ -25,12 +25,17 @@ CHOSEN, OPEN = "●", "○"
 def show(items: list[Item]) -> None:
     """Display the items one after another, as cards where that is possible."""
     try:
+        from IPython import get_ipython
         from IPython.display import display
     except ImportError:
-        print("\n\n".join(page.plain(item) for item in items))
-        return
+        notebook = False
+    else:
+        notebook = get_ipython() is not None
     for item in items:
-        display(bundle(item), raw=True)
+        if notebook:
+            display(bundle(item), raw=True)
+        else:
+            print(page.plain(item), end="\n\n")
 
 
 def bundle(item: Item) -> dict[str, Any]:
@@ -139,7 +144,8 @@ class Card:
             body += f"<p>{to_html(verdict.feedback)}</p>"
         self.feedback.value = page.note(body, look, alert=not again)
         if verdict.correct:
-            self.more.value = page.note(page.explanation(self.item))
+            self.more.value = page.note(page.explanation(self.item, known=True))
+            self.show_reveal(False)
 
     def show_reveal(self, yes: bool) -> None:
         """The answer may be looked at once there has been a try."""
@@ -204,13 +210,14 @@ class TrueFalseCard(PickCard):
     def controls(self) -> list[w.Widget]:
         picks = self.pick_buttons(["True", "False"], ["The statement holds",
                                                       "The statement does not hold"])
-        self.reason = text_field(self.w, "Why? One or two sentences, for yourself to compare.", 3)
+        self.reason = text_field(self.w, "Your reason, to be compared with ours",
+                                 "Why? One or two sentences.", 3)
         self.reason.observe(lambda change: self.saved(
             lambda: record.amend(self.item, reason=change["new"])), "value")
         stored = record.entry(self.item).get("reason")
         if isinstance(stored, str):
             self.reason.value = stored
-        return [self.w.HBox(picks), label(self.w, "Your reason"), self.reason]
+        return [self.w.HBox(picks), self.reason]
 
     def answer(self) -> bool | None:
         return None if self.chosen is None else self.chosen == "True"
@@ -225,9 +232,10 @@ class FillInCard(Card):
     item: FillIn
 
     def controls(self) -> list[w.Widget]:
-        self.field = self.w.Text(placeholder="the missing word",
-                                 layout=self.w.Layout(width="20em"))
-        return [label(self.w, "The missing word"), self.field]
+        self.field = self.w.Text(description="The missing word",
+                                 style={"description_width": "initial"},
+                                 layout=self.w.Layout(width="28em", max_width="100%"))
+        return [self.field]
 
     def answer(self) -> str:
         return str(self.field.value)
@@ -312,23 +320,22 @@ class WrittenCard(Card):
     check_label = "Compare with a model"
 
     def controls(self) -> list[w.Widget]:
-        self.field = text_field(self.w, "Your answer, in your own words.", 7)
+        self.field = text_field(self.w, "Your answer", "In your own words.", 7)
         self.field.observe(lambda change: self.saved(
             lambda: record.amend(self.item, draft=change["new"])), "value")
         self.boxes = []
         for line in self.item.rubric:
-            box = self.w.Checkbox(
-                value=False, indent=False, layout=self.w.Layout(width="auto", flex="0 0 auto"),
-                description=f"{line.points} pt")
+            worth = "1 point" if line.points == 1 else f"{line.points} points"
+            box = self.w.Checkbox(value=False, indent=False, layout=self.w.Layout(width="auto"),
+                                  description=f"{worth}: {to_plain(line.text)}")
             box.observe(lambda _: self.on_mark(), "value")
             self.boxes.append(box)
         self.total = self.w.HTML()
         self.rubric = self.w.VBox([
             self.w.HTML("<p><strong>Mark it yourself.</strong> Tick what your answer says.</p>"),
-            *(beside(self.w, box, f"<p>{to_html(line.text)}</p>")
-              for box, line in zip(self.boxes, self.item.rubric, strict=True)), self.total])
+            *self.boxes, self.total])
         self.show_rubric(False)
-        return [label(self.w, "Your answer"), self.field]
+        return [self.field]
 
     def reopen(self) -> None:
         self.root.children = (*self.root.children, self.rubric)
@@ -344,8 +351,13 @@ class WrittenCard(Card):
             box.value = bool(yes)
 
     def tell(self, verdict: Verdict, again: bool = False) -> None:
-        super().tell(verdict, again)
-        if verdict.state == "to be marked":
+        if verdict.state != "to be marked":
+            super().tell(verdict, again)
+        else:
+            lead = "Your earlier answer stands above." if again else "Your answer is kept."
+            self.feedback.value = page.note(
+                f"<p>{lead} Compare it with the model answer, then mark it yourself below.</p>",
+                alert=not again)
             self.more.value = page.note(page.explanation(self.item))
             self.show_rubric(True)
 
@@ -378,12 +390,8 @@ def beside(widgets: Any, control: Any, body: str) -> Any:
     return widgets.HBox([control, text], layout=widgets.Layout(align_items="flex-start"))
 
 
-def label(widgets: Any, words: str) -> Any:
-    """A line that names the field below it."""
-    return widgets.HTML(f"<p class='ironlaw-meta'>{words}</p>")
-
-
-def text_field(widgets: Any, placeholder: str, rows: int) -> Any:
-    """A text area over the card's width; its value is sent when it loses focus."""
-    return widgets.Textarea(placeholder=placeholder, rows=rows, continuous_update=False,
-                            layout=widgets.Layout(width="100%"))
+def text_field(widgets: Any, name: str, placeholder: str, rows: int) -> Any:
+    """A named text area over the card's width; its value is sent when it loses focus."""
+    return widgets.Textarea(description=name, placeholder=placeholder, rows=rows,
+                            continuous_update=False, style={"description_width": "initial"},
+                            layout=widgets.Layout(width="auto"))

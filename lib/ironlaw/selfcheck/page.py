@@ -16,6 +16,15 @@ STYLE = """<style>
   padding: 12px 16px; margin: 4px 0 14px; max-width: 52em; }
 .ironlaw-card .widget-html, .ironlaw-card .widget-html-content { height: auto; }
 .ironlaw-card p, .ironlaw-card li { line-height: 1.5; margin: .3em 0; }
+.ironlaw-card sub, .ironlaw-card sup { line-height: 0; }
+.ironlaw-card .widget-hbox > .widget-html { padding-left: 6px; }
+.ironlaw-card .widget-textarea { flex-direction: column; height: auto; }
+.ironlaw-card .widget-textarea > textarea { width: 100%; box-sizing: border-box;
+  flex: 0 0 auto; align-self: stretch; }
+.ironlaw-card .widget-textarea > label, .ironlaw-card .widget-text > label {
+  width: auto; text-align: left; opacity: .8; }
+.ironlaw-card .widget-checkbox, .ironlaw-card .widget-checkbox label {
+  width: auto; max-width: none; height: auto; white-space: normal; line-height: 1.5; }
 .ironlaw-card .ironlaw-meta { opacity: .8; font-size: 92%; }
 .ironlaw-card .ironlaw-note { border-left: 4px solid rgba(128,128,128,.7);
   background: rgba(128,128,128,.09); padding: 6px 12px; margin: 4px 0; }
@@ -65,7 +74,8 @@ def static(item: Item) -> str:
 
 def plain(item: Item) -> str:
     """The whole question as text, with the way to have an answer checked."""
-    lines = [f"{item.id} · {to_plain(item.topic)} ({item.kind})", "", to_plain(item.stem)]
+    lead = "True or false? " if isinstance(item, TrueFalse) else ""
+    lines = [f"{item.id} · {to_plain(item.topic)} ({item.kind})", "", lead + to_plain(item.stem)]
     match item:
         case Choice():
             lines += ["", *(f"  {o.letter}. {to_plain(o.text)}" for o in item.options)]
@@ -83,15 +93,20 @@ def note(body: str, look: str = "", alert: bool = False) -> str:
     return f"<div class='ironlaw-note{kind}'{role}>{body}</div>"
 
 
-def explanation(item: Item) -> str:
-    """The key and why it holds; for an order, row by row."""
+def explanation(item: Item, known: bool = False) -> str:
+    """The key and why it holds; for an order, row by row.
+
+    `known`: the feedback above has just given the key and its reason, so they are left out.
+    """
     parts = []
     match item:
+        case Choice() | TrueFalse() if known:
+            pass
         case Choice():
             parts.append(f"<p><strong>{item.key}</strong>: "
                          f"{to_html(item.option(item.key).why)}</p>")
         case TrueFalse():
-            parts.append(f"<p>A reason that earns the points: {to_html(item.reason)}</p>")
+            parts.append(f"<p><strong>{item.key}</strong>. {to_html(item.reason)}</p>")
         case Order():
             numbers = "-".join(map(str, item.key))
             rows = "".join(f"<li>({n}) {to_html(item.row(n).why)}</li>" for n in item.key)
