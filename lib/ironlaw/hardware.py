@@ -151,7 +151,8 @@ def accelerator(name: str) -> Accelerator:
     wanted = _normal(str(name))
     if wanted in by_normal:
         return by_normal[wanted]
-    near = [known for known in by_normal if set(wanted.split()) <= set(known.split())]
+    words = set(wanted.split())
+    near = [known for known in by_normal if words and words <= set(known.split())]
     near = near or get_close_matches(wanted, by_normal, n=3)
     hint = " or ".join(repr(by_normal[known].name) for known in near)
     raise InputError("accelerator", name, f"the name of one of the {len(entries)} in the catalogue",
