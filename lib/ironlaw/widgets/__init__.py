@@ -1,0 +1,11 @@
+"""Things to move and pictures to read: one module per widget.
+
+Each widget is three layers: a state and what follows from it (`State`, `compute`,
+`describe`; pure functions of `ironlaw.predict`), a picture (`make` once, `update`
+per change), and a thin shell of ipywidgets controls. matplotlib and ipywidgets are
+imported when the first widget is, not by this package.
+
+`canvas` draws, `controls` holds the shell's parts, `iron_law` is the first widget
+and the pattern for the others, `figures` are still pictures, `guess` asks for a
+number before it shows one. Taught in: chapter 1 onwards.
+"""
