@@ -47,10 +47,8 @@ def cpu_quota(cgroup: Path = _CGROUP) -> float | None:
     """
     text = _read(cgroup / "cpu.max")  # "max 100000", or "200000 100000"
     if text:
-        quota, _, period = text.partition(" ")
-        if quota.isdigit() and period.isdigit() and int(period):
-            return int(quota) / int(period)
-        return None
+        found = re.fullmatch(r"(\d+) ([1-9]\d*)", text.strip())
+        return int(found[1]) / int(found[2]) if found else None
     quota_us = _integer(cgroup / "cpu" / "cpu.cfs_quota_us")
     period_us = _integer(cgroup / "cpu" / "cpu.cfs_period_us")
     return quota_us / period_us if quota_us and quota_us > 0 and period_us else None
