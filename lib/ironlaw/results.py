@@ -132,7 +132,10 @@ class StepMeasurement(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult(Result):
-    """What a training run ends with; `losses` holds (step, loss) pairs."""
+    """What a training run ends with; `losses` holds (step, loss) pairs.
+
+    Losses are in nats per token; `validation_loss` is on text held back from training.
+    """
 
     kind: ClassVar[str] = "training"
     config: dict[str, Any]
@@ -142,6 +145,7 @@ class TrainingResult(Result):
     steps: int
     final_loss: float
     losses: list[tuple[int, float]]
+    validation_loss: float | None
     seconds: float
     tokens_per_second: float
     peak: Peak | None

@@ -1,0 +1,173 @@
+"""`ironlaw train`: trains GPT-2 on real text; resumable."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from .. import workspace
+from ..config import ATTENTIONS, TRAINABLE_OPTIMIZERS, RunConfig
+from ..errors import InputError, count
+from ..gpt2.settings import TrainSettings
+from ..results import TrainingResult
+from ..units import duration, percent, si, significant
+
+RUNS = Path("runs")
+PROMPT = "def "
+CONTINUATION = 60
+_STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
+               "precision", "recompute")
+_RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    RunConfig.add_flags(parser, _STEP_FLAGS)
+    add("--attention", choices=ATTENTIONS,
+        help="tiled (flash) or materialised S x S scores (default: materialised on a CPU, "
+             "where plain matrix products are quicker, else flash)")
+    add("--optimizer", choices=TRAINABLE_OPTIMIZERS, help="update rule (default: adamw-fused)")
+    add("--steps", type=int, help="optimizer steps (default: 200)")
+    add("--lr", type=float, dest="learning_rate",
+        help="peak learning rate (default: the model's usual one)")
+    add("--dropout", type=float, help="share of activations dropped (default: 0)")
+    add("--seed", type=int, help="decides initial weights and the order of the text (default: 0)")
+    add("--corpus", metavar="FILE", help="a UTF-8 text file (default: the source code of "
+                                         "Python's standard library, without its tests)")
+    add("--out", type=Path, metavar="DIR",
+        help="the run's folder (default: a new one in runs/; with --resume the latest there)")
+    add("--resume", action="store_true",
+        help="go on from the newest checkpoint; flags left out are as in that run")
+    add("--checkpoint-every", type=int, metavar="STEPS",
+        help="steps between checkpoints (default: 50; 0: only at the end)")
+    add("--threads", type=int, help="CPU threads (default: PyTorch's choice)")
+    add("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
+    add("--json", action="store_true", help="end with the result as one JSON object")
+    # None marks a flag that was not given: a resumed run keeps its own value then.
+    parser.set_defaults(**dict.fromkeys(_STEP_FLAGS))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.threads is not None:
+        count("threads", args.threads)
+    from ..gpt2.runtime import keep_freed_memory
+
+    keep_freed_memory()  # has an effect only before torch comes in
+    from ..gpt2 import progress
+    from ..gpt2.train import InterruptedRunError
+    from ..measure import training
+    from ..measure.device import find
+
+    out = _folder(args)
+    settings = _settings(args, out, find(args.device).type)
+    _say(f"Training {settings.run.model} for {settings.steps} steps of "
+         f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
+         f"{settings.run.attention} attention, in {out}")
+    try:
+        result = training.train(
+            settings, out, resume=args.resume, device=args.device, threads=args.threads,
+            profile=workspace.profile(), on_progress=progress.reporter(), say=_say)
+    except InterruptedRunError as stopped:
+        _say(f"\n{stopped}\nGo on with: {_resume_command(out)}")
+        return 130
+    (out / "result.json").write_text(json.dumps(result.to_json(), indent=1), encoding="utf-8")
+    if args.json:
+        print(json.dumps(result.to_json()))
+    else:
+        print(_summary(result, out))
+        print(_continuation(out))
+    return 0
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    if args.out is not None:
+        return Path(args.out)
+    if not args.resume:
+        return RUNS / f"{args.model or 'nano'}-{time.strftime('%Y%m%d-%H%M%S')}"
+    latest = sorted(RUNS.glob("*/step-*.pt"), key=lambda file: file.stat().st_mtime)
+    if not latest:
+        raise InputError("resume", True, f"given when there is a run in {RUNS.resolve()}",
+                         "Name the run's folder with --out, or start one without --resume.")
+    return latest[-1].parent
+
+
+def _settings(args: argparse.Namespace, out: Path, device_type: str) -> TrainSettings:
+    """What the flags say; on resuming, flags left out are as in the checkpoint."""
+    step = _given(args, (*_STEP_FLAGS, "attention", "optimizer"))
+    rest = _given(args, _RUN_FLAGS)
+    if "corpus" in rest:
+        rest["corpus"] = str(Path(rest["corpus"]).resolve())
+    base = _saved(out) if args.resume else None
+    if base is None:
+        fast = "materialised" if device_type == "cpu" else "flash"
+        step = {"optimizer": "adamw-fused", "attention": fast, **step}
+        return TrainSettings(run=RunConfig(**step), **rest)
+    kept = {f.name: getattr(base, f.name) for f in fields(base) if f.name != "run"}
+    return TrainSettings(run=base.run.replace(**step), **{**kept, **rest})
+
+
+def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _saved(out: Path) -> TrainSettings | None:
+    from ..gpt2 import checkpoint
+
+    found = checkpoint.newest_whole(out)
+    return None if found is None else TrainSettings.from_json(found[1]["settings"])
+
+
+def _summary(result: TrainingResult, out: Path) -> str:
+    first = result.losses[0]
+    held = result.validation_loss
+    lines = [
+        "",
+        f"Loss          {first[1]:.3f} at step {first[0]}, {result.final_loss:.3f} at step "
+        f"{result.steps}" + (f"; {held:.3f} on text never trained on" if held else ""),
+        f"Speed         {significant(result.tokens_per_second)} tokens/s (median), "
+        f"{duration(result.seconds)} in all, {result.threads} CPU threads",
+    ]
+    if result.mfu is not None and result.peak is not None:
+        lines.append(f"MFU           {percent(result.mfu)} of "
+                     f"{si(result.peak.flops_per_second, 'FLOP/s')} ({result.peak.source})")
+    else:
+        lines.append(f"MFU           not known: {result.reasons.get('mfu', '')}")
+    lines += [
+        f"Corpus        {result.corpus}, {result.notes['corpus']}; "
+        f"SHA-256 {result.corpus_sha256[:16]}...",
+        f"Checkpoint    {result.checkpoint}",
+        f"Had it been stopped, this would have gone on with it: {_resume_command(out)}",
+    ]
+    return "\n".join(lines)
+
+
+def _continuation(out: Path) -> str:
+    """A few words by the model just trained, after `PROMPT`."""
+    import torch
+
+    from ..gpt2 import tokens
+    from ..gpt2.checkpoint import load_model
+    from ..gpt2.sample import sample
+
+    model = load_model(out)
+    tokenizer = tokens.for_vocab(model.shape.vocab)
+    prompt = torch.tensor([tokenizer.encode(PROMPT)])
+    drawn = sample(model, prompt, CONTINUATION)[0].tolist()
+    known = [number for number in drawn if number < tokenizer.size]
+    text = tokenizer.decode(known)
+    return f"\nThe model continues {PROMPT!r}:\n" + "\n".join(
+        "    " + line for line in text.splitlines())
+
+
+def _resume_command(out: Path) -> str:
+    return f"ironlaw train --resume --out {shlex.quote(str(out))}"
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,130 @@
+"""Checkpoints that survive a power cut: written aside, flushed, then given their name.
+
+A run keeps its two newest, `step-00000150.pt` and the one before. Whatever moment the
+process dies at, at least one of them is whole. Each is a zip archive with a checksum per
+tensor, so a damaged file is recognised and the other one is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import InputError, IronlawError
+from .model import GPT
+from .settings import TrainSettings
+
+VERSION = 1
+KEEP = 2
+_NAME = re.compile(r"step-(\d{8})\.pt")
+
+
+class DamagedCheckpointError(IronlawError):
+    """A checkpoint that cannot be read. `path` names it."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        self.path = path
+        super().__init__(f"The checkpoint {path} is damaged: {why}.")
+
+
+def saved(folder: Path) -> list[Path]:
+    """The checkpoints in `folder`, newest first."""
+    found = [file for file in folder.glob("step-*.pt") if _NAME.fullmatch(file.name)]
+    return sorted(found, key=lambda file: file.name, reverse=True)
+
+
+def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
+    """Write `state` as the checkpoint of `step`; older ones go once this one is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"step-{step:08d}.pt"
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            torch.save({"version": VERSION, **state}, handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(name, target)
+        _flush_folder(folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    _tidy(folder, target)
+    return target
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The state in `path`, on the CPU. Raises `DamagedCheckpointError` when it is not whole.
+
+    Only tensors and plain values are read: a checkpoint from elsewhere can run no code.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken is not None:
+            raise DamagedCheckpointError(path, f"the checksum of {broken} does not fit")
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, zipfile.BadZipFile, RuntimeError, ValueError, EOFError) as problem:
+        raise DamagedCheckpointError(path, str(problem).splitlines()[0]) from None
+    if not isinstance(state, dict) or state.get("version") != VERSION:
+        raise DamagedCheckpointError(path, "it is no checkpoint of this version of the course")
+    return state
+
+
+def newest_whole(folder: Path) -> tuple[Path, dict[str, Any], list[DamagedCheckpointError]] | None:
+    """The newest checkpoint that can be read, and the damaged ones that were passed over.
+
+    None when `folder` holds no checkpoint at all; `DamagedCheckpointError` when it holds some
+    and none can be read.
+    """
+    damaged: list[DamagedCheckpointError] = []
+    for path in saved(folder):
+        try:
+            return path, load(path), damaged
+        except DamagedCheckpointError as problem:
+            damaged.append(problem)
+    if damaged:
+        raise damaged[0]
+    return None
+
+
+def load_model(path: str | Path) -> GPT:
+    """The model of a checkpoint (or of the newest in a run's folder), ready for `sample`."""
+    place = Path(path)
+    if place.is_dir():
+        found = newest_whole(place)
+        if found is None:
+            raise InputError("path", str(place), "a folder with a checkpoint step-*.pt")
+        state = found[1]
+    else:
+        state = load(place)
+    settings = TrainSettings.from_json(state["settings"])
+    model = GPT(settings.run.shape, attention=settings.run.attention)
+    model.load_state_dict(state["model"])
+    return model.eval()
+
+
+def _tidy(folder: Path, newest: Path) -> None:
+    """Remove what is superseded: older checkpoints, and files that a killed writer left."""
+    keep = set(saved(folder)[:KEEP]) | {newest}
+    for file in [*saved(folder), *folder.glob(".writing-*.tmp")]:
+        if file not in keep:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the new name itself durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

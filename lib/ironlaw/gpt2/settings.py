@@ -1,0 +1,95 @@
+"""What a training run is: everything that decides its outcome, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ..config import RunConfig
+from ..errors import InputError, choice, count, not_negative, number, positive
+
+LEARNING_RATES = {"nano": 3e-3, "gpt2-124m": 6e-4, "gpt2-350m": 3e-4, "gpt2-774m": 2.5e-4,
+                  "gpt2-1558m": 2e-4}
+"""Peak learning rates: GPT-3's for its models of like size (Brown et al. 2020, table 2.1);
+nano's was found by trial here."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """A training run. The step itself is `run`; the rest is how it is repeated.
+
+    `learning_rate` is the peak (None: the usual one of the model), reached after `warmup`
+    steps (None: a tenth of all, at most 100) and left on half a cosine down to a tenth.
+    `weight_decay` and `dropout` are fractions, `clip` the largest gradient norm (0: no
+    limit). `corpus` is "standard-library" or a text file. `seed` decides initial weights,
+    dropout and the order of the data. `checkpoint_every` counts steps (0: only at the end).
+    """
+
+    run: RunConfig = field(default_factory=RunConfig)
+    steps: int = 200
+    learning_rate: float | None = None
+    warmup: int | None = None
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    dropout: float = 0.0
+    corpus: str = "standard-library"
+    seed: int = 0
+    checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        count("steps", self.steps)
+        count("seed", self.seed, low=0, high=2**63 - 1)
+        count("checkpoint_every", self.checkpoint_every, low=0)
+        if self.learning_rate is not None:
+            positive("learning_rate", self.learning_rate)
+        if self.warmup is not None:
+            count("warmup", self.warmup, low=0, high=self.steps)
+        not_negative("weight_decay", self.weight_decay)
+        not_negative("clip", self.clip)
+        number("dropout", self.dropout, low=0.0, high=0.99)
+
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate at the end of warm-up."""
+        return self.learning_rate or LEARNING_RATES[self.run.model]
+
+    def rate(self, step: int) -> float:
+        """The learning rate of `step`, counted from 0: linear warm-up, then half a cosine."""
+        warmup = min(100, self.steps // 10) if self.warmup is None else self.warmup
+        if step < warmup:
+            return self.peak_rate * (step + 1) / warmup
+        progress = (step - warmup) / max(1, self.steps - warmup)
+        return self.peak_rate * (0.1 + 0.9 * 0.5 * (1.0 + math.cos(math.pi * progress)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, ready for `json.dump`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TrainSettings:
+        """The inverse of `to_json`; unknown names raise `InputError`."""
+        known = {item.name for item in fields(cls)}
+        for name in data:
+            choice("training setting", name, known)
+        return cls(**{**data, "run": RunConfig.from_json(data["run"])})
+
+    def refuse_other(self, saved: TrainSettings) -> None:
+        """Raise `InputError` naming the first setting that differs from the `saved` run's.
+
+        How often to save may change: it decides nothing about the outcome.
+        """
+        ours, theirs = _flat(self), _flat(saved)
+        for name, value in ours.items():
+            if value != theirs[name]:
+                raise InputError(
+                    name, value, f"{theirs[name]!r}, as in the run that is resumed",
+                    "Leave it out to resume that run as it was, or start a new run with --out.")
+
+
+def _flat(settings: TrainSettings) -> dict[str, Any]:
+    values = settings.to_json()
+    values.pop("checkpoint_every")
+    run = values.pop("run")
+    run["seq"] = settings.run.sequence
+    return {**run, **values, "learning_rate": settings.peak_rate}

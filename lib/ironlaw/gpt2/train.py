@@ -1,0 +1,345 @@
+"""The training loop: warm-up and cosine, checkpoints, and exact resumption.
+
+A run is decided by its `TrainSettings` alone. Killed at any moment and resumed, it ends
+with the weights and losses of an unbroken one, bit for bit on a CPU with the same number
+of threads (a checkpoint records and restores that number; sums in another order round
+differently).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, IronlawError
+from ..results import TrainingResult
+from ..units import gibibytes
+from . import checkpoint, corpus, step, tokens
+from .runtime import Interruption
+from .settings import TrainSettings
+
+WARMUP_WINDOWS = 2
+VALIDATION_BATCHES = 8
+
+
+class NonFiniteLossError(IronlawError):
+    """The loss or its gradient is no longer a number."""
+
+
+class OutOfMemoryError(IronlawError):
+    """A step asked for more memory than there is."""
+
+
+class InterruptedRunError(IronlawError):
+    """The run was asked to stop and has saved itself. `checkpoint` is where."""
+
+    def __init__(self, saved: Path, at: int, of: int) -> None:
+        self.checkpoint = saved
+        super().__init__(f"Stopped at step {at} of {of}; everything is saved in {saved}.")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known after some steps: the latest loss (nats), its rate, the speed."""
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+
+
+class LossWatch:
+    """Decides, from each step's loss and gradient norm, whether the run may go on.
+
+    The place for policies: one that rewinds and skips batches after a spike would keep
+    its own history here and tell the trainer where to go back to.
+    """
+
+    def __init__(self, settings: TrainSettings) -> None:
+        self.scaled = settings.run.precision == "amp-fp16"
+
+    def check(self, at: int, loss: float, gradient_norm: float) -> None:
+        """Raise `NonFiniteLossError` when step `at` went wrong."""
+        if not math.isfinite(loss):
+            self._stop("loss", at, loss)
+        # Loss scaling meets infinite gradients on purpose: it skips that update itself.
+        if not math.isfinite(gradient_norm) and not self.scaled:
+            self._stop("gradient norm", at, gradient_norm)
+
+    def _stop(self, what: str, at: int, value: float) -> None:
+        raise NonFiniteLossError(
+            f"The {what} is {value} at step {at}: training has diverged, and no later step can "
+            "mend it. Lower --lr, or use --precision amp-bf16 or fp32 if it was a 16-bit float. "
+            "The checkpoints of this run are from before and stay as they are.")
+
+
+class Trainer:
+    """One run: builds or restores everything, trains, and saves.
+
+    `out` is the run's folder. With `resume` it continues from the newest whole
+    checkpoint there (or starts, when there is none yet).
+    """
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        out: Path,
+        *,
+        resume: bool = False,
+        device: torch.device | str = "cpu",
+        threads: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.settings, self.out, self.say = settings, out, say
+        self.device = torch.device(device)
+        found = _to_resume(out, resume, say)
+        if found is not None:
+            settings.refuse_other(TrainSettings.from_json(found["settings"]))
+            threads = _restored_threads(threads, int(found["threads"]))
+        if threads is not None:
+            torch.set_num_threads(threads)
+        run = settings.run
+        self.tokenizer = tokens.for_vocab(run.shape.vocab)
+        self.corpus = corpus.load(settings.corpus, self.tokenizer)
+        self.batches = corpus.Batches(self.corpus.train, run.batch, run.sequence, settings.seed)
+        torch.manual_seed(settings.seed)
+        self.train_step = step.build(
+            run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
+            weight_decay=settings.weight_decay, clip=settings.clip or None)
+        self.watch = LossWatch(settings)
+        self.step = 0
+        self.seconds = 0.0
+        self.losses: list[tuple[int, float]] = []
+        self.rates: list[float] = []
+        self._pending: list[tuple[int, Tensor, Tensor | None]] = []
+        if found is not None:
+            self._restore(found)
+
+    def run(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> Path:
+        """Train to the last step; returns the final checkpoint.
+
+        `on_progress` is called after every step on a CPU and after every tenth elsewhere:
+        reading a loss makes the host wait for the device. Ctrl-C ends in `InterruptedRunError`.
+        """
+        last = self._newest()
+        # A CPU has nothing queued, so each step is its own window of time.
+        window = 1 if self.device.type == "cpu" else 10
+        with Interruption() as interruption, _memory_errors(self.settings, self.device):
+            began = time.perf_counter()
+            while self.step < self.settings.steps:
+                self._one_step()
+                due = self._checkpoint_due() or interruption.requested
+                if due or len(self._pending) >= window:
+                    on_progress(self._settle(began))
+                    if due:
+                        last = self.save()
+                    if interruption.requested and self.step < self.settings.steps:
+                        raise InterruptedRunError(self.out, self.step, self.settings.steps)
+                    began = time.perf_counter()
+        return last if last is not None else self.save()
+
+    def save(self) -> Path:
+        """Write a checkpoint of this moment."""
+        train_step = self.train_step
+        state = {
+            "settings": self.settings.to_json(),
+            "step": self.step,
+            "position": self.batches.position,
+            "model": train_step.model.state_dict(),
+            "optimizer": train_step.optimizer.state_dict(),
+            "scaler": train_step.scaler.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_on_device": _device_random(self.device),
+            "threads": torch.get_num_threads(),
+            "torch": str(torch.__version__),
+            "corpus_sha256": self.corpus.sha256,
+            "losses": [list(pair) for pair in self.losses],
+            "seconds": self.seconds,
+        }
+        return checkpoint.save(self.out, self.step, state)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float | None:
+        """Mean loss on text that training never sees, or None when the corpus is too short."""
+        run, model = self.settings.run, self.train_step.model
+        try:
+            held_out = corpus.Batches(self.corpus.validation, run.batch, run.sequence, seed=0)
+        except InputError:
+            return None
+        model.eval()
+        total = torch.zeros((), device=self.device)
+        for _ in range(VALIDATION_BATCHES):
+            with self.train_step.precision.autocast():
+                total += model.loss(*self._to_device(held_out))
+        model.train()
+        return float(total) / VALIDATION_BATCHES
+
+    def result(self, saved: Path) -> TrainingResult:
+        """What the run came to. MFU needs a peak, which is not known here."""
+        settings = self.settings
+        tokens_done = settings.run.tokens_per_step * self.step
+        rates = self.rates[WARMUP_WINDOWS:] or self.rates
+        validation = self.validation_loss()
+        config = {**settings.to_json(), "corpus": self.corpus.name}
+        return TrainingResult(
+            config=config, device=str(self.device), corpus=self.corpus.name,
+            corpus_sha256=self.corpus.sha256, steps=self.step, final_loss=self.losses[-1][1],
+            losses=self.losses, validation_loss=validation, seconds=self.seconds,
+            tokens_per_second=statistics.median(rates) if rates else tokens_done / self.seconds,
+            peak=None, mfu=None, threads=torch.get_num_threads(), checkpoint=str(saved),
+            reasons={"mfu": "No peak was given to divide by.",
+                     **({} if validation is not None else
+                        {"validation_loss": "The corpus is too short to hold any text back."})},
+            notes={"corpus": f"{self.corpus.documents} documents, {self.corpus.text_bytes} bytes, "
+                             f"{len(self.corpus.train)} tokens to train on, "
+                             f"{len(self.corpus.validation)} held back"},
+        )
+
+    def _one_step(self) -> None:
+        train_step, rate = self.train_step, self.settings.rate(self.step)
+        for group in train_step.optimizer.param_groups:
+            group["lr"] = rate
+        # The host only queues work on an accelerator, so it gathers these while the device
+        # is still busy with the step before.
+        batches = [self._to_device(self.batches) for _ in range(train_step.accumulate)]
+        loss = train_step(batches)
+        self.step += 1
+        self._pending.append((self.step, loss, train_step.gradient_norm))
+
+    def _to_device(self, source: corpus.Batches) -> step.Batch:
+        inputs, targets = (torch.from_numpy(array.copy()) for array in source.next())
+        if self.device.type == "cuda":
+            inputs, targets = inputs.pin_memory(), targets.pin_memory()
+        return (inputs.to(self.device, non_blocking=True),
+                targets.to(self.device, non_blocking=True))
+
+    def _settle(self, began: float) -> Progress:
+        """Wait for the steps since `began`, check their losses, and account for their time."""
+        values = [(at, float(loss), 0.0 if norm is None else float(norm))
+                  for at, loss, norm in self._pending]
+        spent = time.perf_counter() - began
+        self._pending.clear()
+        for at, loss, norm in values:
+            self.watch.check(at, loss, norm)
+            self.losses.append((at, loss))
+        rate = len(values) * self.settings.run.tokens_per_step / spent
+        self.seconds += spent
+        self.rates.append(rate)
+        return Progress(self.step, self.settings.steps, values[-1][1],
+                        self.settings.rate(self.step - 1), rate)
+
+    def _checkpoint_due(self) -> bool:
+        every = self.settings.checkpoint_every
+        return self.step == self.settings.steps or bool(every and self.step % every == 0)
+
+    def _newest(self) -> Path | None:
+        found = checkpoint.saved(self.out)
+        return found[0] if found and self.step else None
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if state["corpus_sha256"] != self.corpus.sha256:
+            raise InputError("corpus", self.settings.corpus,
+                             "the text of the run that is resumed, unchanged",
+                             "Its content differs now. Bring the old text back, or start a new "
+                             "run with --out.")
+        train_step = self.train_step
+        train_step.model.load_state_dict(state["model"])
+        train_step.optimizer.load_state_dict(state["optimizer"])
+        train_step.scaler.load_state_dict(state["scaler"])
+        torch.set_rng_state(state["random"])
+        _set_device_random(self.device, state["random_on_device"])
+        self.batches.position = state["position"]
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.losses = [(int(at), float(loss)) for at, loss in state["losses"]]
+        if state["torch"] != str(torch.__version__):
+            self.say(f"The run began under PyTorch {state['torch']}; this is {torch.__version__}. "
+                     "It goes on, but its last digits may differ from an unbroken run's.")
+
+
+def train(
+    settings: TrainSettings,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    threads: int | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> TrainingResult:
+    """Train as `settings` say, in folder `out`; see `Trainer` and `Trainer.run`.
+
+    The result's MFU is None: `ironlaw.measure.training.train` knows the peaks.
+    """
+    trainer = Trainer(settings, Path(out), resume=resume, device=device, threads=threads, say=say)
+    return trainer.result(trainer.run(on_progress))
+
+
+def _to_resume(out: Path, resume: bool, say: Callable[[str], None]) -> dict[str, Any] | None:
+    if not resume:
+        if checkpoint.saved(out):
+            raise InputError("out", str(out), "a folder without checkpoints",
+                             "Add --resume to continue that run, or name another --out.")
+        return None
+    found = checkpoint.newest_whole(out)
+    if found is None:
+        say(f"There is no checkpoint in {out} yet: starting from the beginning.")
+        return None
+    path, state, damaged = found
+    for problem in damaged:
+        say(f"{problem} Using the one before it.")
+    say(f"Resuming from {path}.")
+    return state
+
+
+def _restored_threads(wanted: int | None, saved: int) -> int:
+    if wanted is not None and wanted != saved:
+        raise InputError("threads", wanted, f"{saved}, as in the run that is resumed",
+                         "Another number of threads adds in another order and rounds "
+                         "differently. Leave --threads out.")
+    return saved
+
+
+@contextmanager
+def _memory_errors(settings: TrainSettings, device: torch.device) -> Iterator[None]:
+    """Turn every kind of out-of-memory error into one that says what was asked and was there."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
+        text = str(problem)
+        if isinstance(problem, RuntimeError) and not isinstance(
+                problem, torch.OutOfMemoryError) and "allocate memory" not in text:
+            raise
+        run = settings.run
+        there = ""
+        if device.type == "cuda":
+            free, total = torch.cuda.mem_get_info(device)
+            there = f" The device has {gibibytes(total)}, of which {gibibytes(free)} are free."
+        raise OutOfMemoryError(
+            f"Memory ran out on {device}: {run.model} with {run.batch} sequences of "
+            f"{run.sequence} tokens in {run.precision}, recompute {run.recompute}.{there} "
+            f"PyTorch said: {text.splitlines()[0] if text else 'out of memory'} Halve --batch "
+            "and double --accumulate, which trains the same, or use --recompute every-block."
+        ) from problem
+
+
+def _device_random(device: torch.device) -> Tensor | None:
+    if device.type == "cuda":
+        return torch.cuda.get_rng_state(device)
+    return torch.mps.get_rng_state() if device.type == "mps" else None
+
+
+def _set_device_random(device: torch.device, state: Tensor | None) -> None:
+    if state is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    elif state is not None and device.type == "mps":
+        torch.mps.set_rng_state(state)
