@@ -84,6 +84,64 @@ def utilisation(
     return positive("operations", operations) / (positive("seconds", seconds) * whole)
 
 
+def mfu(
+    parameters: float, tokens: float, seconds: float, peak_flops_per_second: float,
+    accelerators: float = 1,
+) -> float:
+    """Model FLOP utilisation, O_model / (R_peak T_step), with O = 6 P D (definition 1.4)."""
+    return utilisation(training_flops(parameters, tokens), seconds, peak_flops_per_second,
+                       accelerators)
+
+
+def uncredited_share(
+    parameters: float, tokens: float, seconds: float, peak_flops_per_second: float,
+    accelerators: float = 1,
+) -> float:
+    """1 - MFU: peak that went to waiting, exchange, recomputation or other work."""
+    return 1.0 - check_utilisation(mfu(parameters, tokens, seconds, peak_flops_per_second,
+                                       accelerators))
+
+
+def seconds_at_rate(
+    operations: float, flops_per_second: float, accelerators: float = 1
+) -> float:
+    """Time at a sustained rate per accelerator, where eta is already inside the rate."""
+    return training_seconds(operations, flops_per_second, 1.0, accelerators)
+
+
+def throughput_utilisation(
+    samples_per_second: float,
+    operations_per_step: float,
+    samples_per_step: float,
+    peak_flops_per_second: float,
+    accelerators: float = 1,
+) -> float:
+    """The share of peak that a claimed throughput needs; above 1 it cannot be.
+
+    The first question to ask of any benchmark: does this number respect the hardware?
+    """
+    per_sample = positive("operations_per_step", operations_per_step) / positive(
+        "samples_per_step", samples_per_step)
+    return utilisation(positive("samples_per_second", samples_per_second) * per_sample, 1.0,
+                       peak_flops_per_second, accelerators)
+
+
+def steps_for_budget(operations: float, operations_per_step: float) -> float:
+    """Optimizer steps (not rounded) that a FLOP budget pays for."""
+    return positive("operations", operations) / positive("operations_per_step",
+                                                         operations_per_step)
+
+
+def tokens_in(tokens_per_second: float, seconds: float) -> float:
+    """Tokens processed in that time."""
+    return positive("tokens_per_second", tokens_per_second) * positive("seconds", seconds)
+
+
+def seconds_for_tokens(tokens: float, tokens_per_second: float) -> float:
+    """Time to process that many tokens."""
+    return positive("tokens", tokens) / positive("tokens_per_second", tokens_per_second)
+
+
 def check_utilisation(value: float) -> float:
     """`value` when hardware could do it, else `InputError`: no run beats its peak."""
     if number("utilisation", value, low=0.0) > 1.0:
