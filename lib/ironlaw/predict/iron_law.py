@@ -106,7 +106,8 @@ def seconds_at_rate(
     operations: float, flops_per_second: float, accelerators: float = 1
 ) -> float:
     """Time at a sustained rate per accelerator, where eta is already inside the rate."""
-    return training_seconds(operations, flops_per_second, 1.0, accelerators)
+    rate = positive("flops_per_second", flops_per_second) * count("accelerators", accelerators)
+    return positive("operations", operations) / rate
 
 
 def throughput_utilisation(
