@@ -1,0 +1,270 @@
+"""P0: walks through one restored notebook, cell by cell, and awards the points.
+
+Each question stands alone. A process that dies or hangs is replaced; the earlier cells
+run again in the new one, without the guilty cell, and the remaining questions are
+graded with what could be re-run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbformat import NotebookNode, from_dict
+
+from ..build.lab_source import label
+from .channel import Channel, LostError
+from .kernel import CellRun, Kernel
+from .limits import Limits
+
+NO_ANSWER = "No answer yet: the cell above is as it was handed out."
+
+
+@dataclass
+class Score:
+    """The outcome of one graded cell; `points` is None when a person must decide."""
+
+    grade_id: str
+    points: float | None
+    maximum: float
+    message: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Graded:
+    """An executed notebook with its scores and what happened on the way."""
+
+    notebook: NotebookNode
+    scores: list[Score]
+    events: list[str]
+    seconds: float
+
+
+class Referee:
+    """P2: one per grader, restarted when a test hangs."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._channel: Channel | None = None
+
+    def judge(self, source: str, name: str, ask: Any) -> dict[str, Any]:
+        """The outcome of a test cell; `ask(question, blobs)` reaches the student."""
+        try:
+            channel = self._started()
+            channel.send({"source": source, "name": name}, [], 10.0)
+            until = time.monotonic() + self._limits.test_seconds
+            while True:
+                frame, blobs = channel.receive(max(0.0, until - time.monotonic()))
+                if "outcome" in frame:
+                    return frame["outcome"]
+                reply, back = ask(frame["ask"], blobs)
+                channel.send(reply, back, 10.0)
+        except LostError as lost:
+            self.close()
+            return {"share": 0.0, "message": "", "notes": [],
+                    "broken": f"The test did not finish ({lost.reason})."}
+
+    def close(self) -> None:
+        """End the process; the next test starts a new one."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _started(self) -> Channel:
+        if self._channel is None:
+            words = [sys.executable, "-m", "ironlaw_autograder.judge.referee"]
+            self._channel = Channel(words, lambda number: [str(number)], 20_000)
+            self._channel.receive(self._limits.start_seconds)
+        return self._channel
+
+
+class Engine:
+    """Grades notebooks one after another; close it when done."""
+
+    def __init__(self, limits: Limits | None = None, slot: int = 0) -> None:
+        self.limits = limits or Limits()
+        self._slot = slot
+        self._referee = Referee(self.limits)
+
+    def grade(self, notebook: NotebookNode, stubs: dict[str, str],
+              blocked: tuple[str, ...] = ()) -> Graded:
+        """Execute `notebook` (restored, with hidden tests) and score its questions.
+
+        `stubs` maps the id of each answer cell to the text that was handed out.
+        """
+        with contextlib.closing(_Run(self, notebook, stubs, blocked)) as run:
+            return run.whole()
+
+    def close(self) -> None:
+        """End the judge's process."""
+        self._referee.close()
+
+
+class _Run:
+    """The state of grading one notebook."""
+
+    def __init__(self, engine: Engine, notebook: NotebookNode, stubs: dict[str, str],
+                 blocked: tuple[str, ...]) -> None:
+        self._engine = engine
+        self._limits = engine.limits
+        self._notebook = notebook
+        self._stubs = stubs
+        self._blocked = blocked
+        self._kernel: Kernel | None = None
+        self._history: list[str] = []
+        self._guilty: dict[str, str] = {}
+        self._events: list[str] = []
+        self._stops: list[str] = []
+        self._start = time.monotonic()
+
+    def whole(self) -> Graded:
+        scores: list[Score] = []
+        touched = False
+        for cell in self._notebook.cells:
+            meta = label(cell)
+            if meta.get("solution"):
+                touched |= cell.source.strip() != self._stubs.get(meta["grade_id"], "").strip()
+            if meta.get("grade"):
+                score = self._score(cell, touched)
+                scores.append(score)
+                touched, self._stops = False, []
+            elif cell.cell_type == "code":
+                self._run(cell)
+        return Graded(self._notebook, scores, self._events, time.monotonic() - self._start)
+
+    def close(self) -> None:
+        if self._kernel is not None:
+            self._kernel.close()
+            self._kernel = None
+
+    # Cells of the student
+
+    def _run(self, cell: NotebookNode) -> None:
+        cell.outputs = []
+        if not cell.source.strip():
+            return
+        if self._out_of_time():
+            cell.outputs = [_error("the notebook's time was used up before this cell")]
+            return
+        name = str(cell.get("id", "a cell"))
+        ended = self._live().run(cell.source, self._cell_seconds())
+        outputs = ended.outputs
+        self._stops += [f"The cell {name} stopped with {o['ename']}: {_first_line(o['evalue'])}"
+                        for o in outputs if o["output_type"] == "error"][:1]
+        if ended.status in ("timeout", "lost") and ended.reason:
+            self._events.append(f"cell {name}: {ended.reason}")
+            outputs.append(_error(ended.reason))
+            self._stops.append(f"The cell {name} was stopped: {ended.reason}.")
+        if self._must_restart(ended):
+            self.close()
+        else:
+            self._history.append(cell.source)
+        cell.outputs = [from_dict(output) for output in outputs]
+
+    def _must_restart(self, ended: CellRun) -> bool:
+        return ended.status == "lost" or (ended.status == "timeout"
+                                          and "interrupted" in ended.reason)
+
+    def _live(self) -> Kernel:
+        if self._kernel is None:
+            again = list(self._history)
+            self._kernel = Kernel(self._blocked, self._limits, self._engine._slot)
+            self._history = []
+            for source in again:
+                ended = self._kernel.run(source, self._cell_seconds())
+                if self._must_restart(ended):  # it behaved the first time
+                    self.close()
+                    return self._live()
+                self._history.append(source)
+        return self._kernel
+
+    # Questions
+
+    def _score(self, cell: NotebookNode, touched: bool) -> Score:
+        meta = label(cell)
+        name, maximum = meta["grade_id"], float(meta["points"])
+        if meta["solution"]:
+            return self._written(cell, name, maximum, touched)
+        if not touched:
+            score = Score(name, 0.0, maximum, NO_ANSWER)
+        elif self._out_of_time():
+            score = Score(name, 0.0, maximum, "The notebook's time was used up before this "
+                          f"question ({self._limits.total_seconds:g} s for all cells).")
+        else:
+            outcome = self._engine._referee.judge(cell.source, name, self._ask)
+            score = _scored(name, maximum, outcome)
+            if score.points != maximum:
+                score.notes += self._stops
+            if outcome.get("broken"):
+                self._events.append(f"question {name}: {outcome['broken'].strip()}")
+        cell.outputs = _shown(score)
+        return score
+
+    def _written(self, cell: NotebookNode, name: str, maximum: float, touched: bool) -> Score:
+        if touched and cell.source.strip():
+            return Score(name, None, maximum, "Waits for a person to mark it.")
+        return Score(name, 0.0, maximum, NO_ANSWER)
+
+    def _ask(self, question: dict[str, Any],
+             blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+        name = str(question.get("name"))
+        if name in self._guilty:
+            return {"status": "lost", "message": f"{self._guilty[name]} (in an earlier check; it "
+                    "was not called again)."}, []
+        if self._out_of_time():
+            return {"status": "lost", "message": "The notebook's time is used up."}, []
+        try:
+            reply, back = self._live().ask(question, blobs, self._limits.call_seconds)
+        except LostError as lost:
+            self._events.append(f"question about {name}: {lost.reason}")
+            self._guilty[name] = lost.reason
+            self.close()
+            return {"status": "lost", "message": f"{self._guilty[name]}."}, []
+        if reply.get("status") == "timeout":
+            self._guilty[name] = str(reply["message"]).rstrip(".")
+        return reply, back
+
+    def _out_of_time(self) -> bool:
+        return time.monotonic() - self._start > self._limits.total_seconds
+
+    def _cell_seconds(self) -> float:
+        left = self._limits.total_seconds - (time.monotonic() - self._start)
+        return max(0.5, min(self._limits.cell_seconds, left))
+
+
+def _scored(name: str, maximum: float, outcome: dict[str, Any]) -> Score:
+    if outcome.get("broken"):
+        return Score(name, None, maximum, "This check could not be completed; a person will look "
+                     "at the answer.")
+    share = float(outcome["share"])
+    return Score(name, round(share * maximum, 6), maximum, str(outcome["message"]),
+                 [str(note) for note in outcome.get("notes", [])])
+
+
+def _shown(score: Score) -> list[NotebookNode]:
+    """Outputs of a graded cell: words for the student, then the number that nbgrader reads."""
+    earned = "to be marked" if score.points is None else f"{score.points:g} of {score.maximum:g}"
+    lines = [score.message, *score.notes]
+    text = "\n".join([f"Points: {earned}", *lines])
+    body = "".join(f"<p>{html.escape(line)}</p>" for line in lines if line)
+    page = f"<div><p><strong>Points: {earned}</strong></p>{body}</div>"
+    outputs: list[dict[str, Any]] = [{"output_type": "display_data", "metadata": {},
+                                      "data": {"text/plain": text, "text/html": page}}]
+    if score.points is not None:
+        outputs.append({"output_type": "execute_result", "execution_count": None, "metadata": {},
+                        "data": {"text/plain": repr(float(score.points))}})
+    return [from_dict(output) for output in outputs]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:300] if text.strip() else "(no message)"
+
+
+def _error(reason: str) -> dict[str, Any]:
+    return {"output_type": "error", "ename": "Stopped", "evalue": reason,
+            "traceback": [f"Stopped: {reason}"]}

@@ -1,0 +1,1 @@
+"""What is mounted into the sandbox. It knows no test and no answer."""

@@ -1,0 +1,91 @@
+"""Messages on a socket: a JSON header and raw byte blobs, with sizes checked first."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+MAX_HEADER = 16_000_000
+MAX_BLOBS = 256_000_000
+MAX_BLOB_COUNT = 10_000
+_PREFIX = struct.Struct(">I")
+
+
+class FrameError(ValueError):
+    """Bytes that are not a frame, or a frame beyond the limits."""
+
+
+def pack(header: dict[str, Any], blobs: list[bytes] | None = None) -> bytes:
+    """One frame as bytes."""
+    blobs = blobs or []
+    text = json.dumps({"sizes": [len(b) for b in blobs], "body": header}).encode("utf-8")
+    return b"".join([_PREFIX.pack(len(text)), text, *blobs])
+
+
+class Reader:
+    """Collects bytes until they make whole frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._need: tuple[int, list[int], dict[str, Any]] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes as they arrived."""
+        self._buffer += data
+
+    def frame(self) -> tuple[dict[str, Any], list[bytes]] | None:
+        """The next whole frame, or None when more bytes are needed."""
+        if self._need is None:
+            self._need = self._header()
+            if self._need is None:
+                return None
+        start, sizes, body = self._need
+        if len(self._buffer) < start + sum(sizes):
+            return None
+        blobs = []
+        for size in sizes:
+            blobs.append(bytes(self._buffer[start:start + size]))
+            start += size
+        del self._buffer[:start]
+        self._need = None
+        return body, blobs
+
+    def _header(self) -> tuple[int, list[int], dict[str, Any]] | None:
+        if len(self._buffer) < _PREFIX.size:
+            return None
+        (length,) = _PREFIX.unpack_from(self._buffer)
+        if length > MAX_HEADER:
+            raise FrameError(f"a header of {length:,} bytes")
+        end = _PREFIX.size + length
+        if len(self._buffer) < end:
+            return None
+        try:
+            outer = json.loads(bytes(self._buffer[_PREFIX.size:end]))
+            sizes, body = outer["sizes"], outer["body"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise FrameError("a header that is not JSON of the agreed form") from None
+        counts = isinstance(sizes, list) and all(type(s) is int and s >= 0 for s in sizes)
+        if not counts or not isinstance(body, dict) or len(sizes) > MAX_BLOB_COUNT:
+            raise FrameError("a header of the wrong form")
+        if sum(sizes) > MAX_BLOBS:
+            raise FrameError(f"{sum(sizes):,} bytes of data")
+        return end, sizes, body
+
+
+def send(channel: socket.socket, header: dict[str, Any], blobs: list[bytes] | None = None) -> None:
+    """Send one frame on a blocking socket."""
+    channel.sendall(pack(header, blobs))
+
+
+def receive(channel: socket.socket, reader: Reader) -> tuple[dict[str, Any], list[bytes]] | None:
+    """The next frame from a blocking socket; None when the other side has gone."""
+    while True:
+        found = reader.frame()
+        if found is not None:
+            return found
+        data = channel.recv(1 << 20)
+        if not data:
+            return None
+        reader.feed(data)

@@ -1,0 +1,119 @@
+"""A submission put back into the shape that was handed out, with a note on every change.
+
+The labelled cells come in the order and with the labels, types and points of the
+template; locked cells carry the template's text; answers carry the student's. Cells
+without a label are the student's own and stay behind the cell that they followed.
+Nothing that a student did to the shape costs points.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from nbformat import NotebookNode, v4
+
+from ..build.lab_source import label
+
+
+@dataclass
+class Restored:
+    """The notebook to grade and what was put right, in words for the student."""
+
+    notebook: NotebookNode
+    notes: list[str]
+
+
+def restore(template: NotebookNode, submitted: NotebookNode) -> Restored:
+    """`submitted` in the shape of `template` (which holds the hidden tests)."""
+    known = {label(cell)["grade_id"]: cell for cell in template.cells}
+    notes: list[str] = []
+    groups, own = _sort(known, submitted.cells, notes)
+    made: list[NotebookNode] = list(own[""])
+    for name, cell in known.items():
+        found = groups.get(name, [])
+        if label(cell)["locked"]:
+            made.append(_locked(cell, name, found, notes))
+        else:
+            made += _answer(cell, name, found, notes)
+        made += own[name]
+    _number(made)
+    notebook = copy.deepcopy(template)
+    notebook.cells = made
+    return Restored(notebook, notes)
+
+
+def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
+          notes: list[str]) -> tuple[dict[str, list[NotebookNode]],
+                                     dict[str, list[NotebookNode]]]:
+    """Submitted cells by label, and the student's own cells by the label they follow."""
+    groups: dict[str, list[NotebookNode]] = defaultdict(list)
+    own: dict[str, list[NotebookNode]] = defaultdict(list)
+    order: list[str] = []
+    last = ""
+    for cell in cells:
+        name = str(label(cell).get("grade_id", ""))
+        if name in known:
+            groups[name].append(cell)
+            order.append(name)
+            last = name
+        else:
+            own[last].append(_plain(cell))
+    first_places = list(dict.fromkeys(order))
+    if first_places != [name for name in known if name in groups]:
+        notes.append("Cells had been moved; they were graded in the order of the lab.")
+    return groups, own
+
+
+def _locked(cell: NotebookNode, name: str, found: list[NotebookNode],
+            notes: list[str]) -> NotebookNode:
+    graded = label(cell)["grade"]
+    if graded and not found:
+        notes.append(f"The cell {name} was missing; it was put back.")
+    elif graded and len(found) > 1:
+        notes.append(f"The cell {name} was there {len(found)} times; one was graded.")
+    return _fresh(cell)
+
+
+def _answer(cell: NotebookNode, name: str, found: list[NotebookNode],
+            notes: list[str]) -> list[NotebookNode]:
+    """The answer cell, preceded by the student's other copies of it."""
+    if not found:
+        notes.append(f"The answer cell {name} was missing; it counts as empty.")
+        return [_fresh(cell)]
+    written = [c for c in found if c.source.strip() and c.source.strip() != cell.source.strip()]
+    chosen = (written or found)[-1]
+    if len(found) > 1:
+        notes.append(f"The answer cell {name} was there {len(found)} times; the last one with "
+                     "an answer was graded.")
+    if any(c.cell_type != cell.cell_type for c in found):
+        notes.append(f"The type of the cell {name} had been changed; it was changed back.")
+    answer = _fresh(cell)
+    answer.source = chosen.source
+    before = [_plain(c) for c in written if c is not chosen and c.cell_type == cell.cell_type]
+    return [*before, answer]
+
+
+def _fresh(cell: NotebookNode) -> NotebookNode:
+    made = copy.deepcopy(cell)
+    if made.cell_type == "code":
+        made.outputs, made.execution_count = [], None
+    return made
+
+
+def _plain(cell: NotebookNode) -> NotebookNode:
+    """A cell of the student's own: its text, and nothing else that came with it."""
+    makers: dict[str, Any] = {"code": v4.new_code_cell, "raw": v4.new_raw_cell}
+    return makers.get(cell.cell_type, v4.new_markdown_cell)(cell.source)
+
+
+def _number(cells: list[NotebookNode]) -> None:
+    own = 0
+    for cell in cells:
+        if label(cell):
+            cell["id"] = label(cell)["grade_id"]
+        else:
+            own += 1
+            cell["id"] = f"own-{own}"

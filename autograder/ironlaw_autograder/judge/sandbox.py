@@ -1,0 +1,167 @@
+"""The bubblewrap sandbox: what a student's process sees of the machine, and as whom it runs.
+
+Read-only: the system's libraries, the Python environment, the learner's package without
+what the lab asks for. Private and limited: home and temporary folders. Absent: network,
+other processes, the gradebook, solutions, hidden tests and other students' files.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import ironlaw
+from ironlaw.errors import UnavailableError
+
+HOME = "/home/student"
+_INSIDE = Path(__file__).with_name("inside")
+# One user per concurrent sandbox: the limit on processes counts per user.
+_FIRST_UID = 231_000
+_NEXT_STEP = (
+    "Install bubblewrap (Debian, Ubuntu: `apt-get install bubblewrap`) on Linux with user "
+    "namespaces, or grade as root; in a container, start it with `--privileged` or with the "
+    "capability SYS_ADMIN. Without isolation, and only for a class that you trust: --accept-risk."
+)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The unprivileged user that student code becomes; None keeps the grader's own."""
+
+    uid: int | None
+    gid: int | None
+
+
+def identity(slot: int = 0) -> Identity:
+    """The user for the sandbox in `slot`; only root can hand out users of its own."""
+    if os.getuid() == 0:
+        return Identity(_FIRST_UID + slot, _FIRST_UID + slot)
+    return Identity(None, None)
+
+
+def command(blocked: tuple[str, ...], disk_bytes: int) -> list[str]:
+    """The bubblewrap command line, up to the program that runs inside."""
+    package = Path(ironlaw.__file__).parent
+    words = [_bubblewrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+             "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv",
+             "--hostname", "sandbox"]
+    if os.getuid() == 0:
+        # Root mounts what its own folders hold; the first process inside then drops to a
+        # real unprivileged user before it reads a single cell.
+        words += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        words += ["--unshare-user", "--disable-userns"]
+    words += _system()
+    for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
+        if not prefix.startswith("/usr"):
+            words += _mount(prefix, prefix)
+    words += _hidden_packages()
+    words += _mount(str(package), "/course/ironlaw") + _mount(str(_INSIDE), "/agent/inside")
+    for module in blocked:
+        words += _blocked(package, module)
+    limit = str(disk_bytes)
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    for folder in ("/tmp", "/dev/shm", HOME):
+        words += [*_parents(folder), "--perms", "1777", "--size", limit, "--tmpfs", folder]
+    words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", HOME]
+    for name, value in environment().items():
+        words += ["--setenv", name, value]
+    return words
+
+
+def environment() -> dict[str, str]:
+    """The environment inside: nothing of the grader's own passes through."""
+    return {
+        "PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": HOME, "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": "/course:/agent", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline", "MPLCONFIGDIR": "/tmp/mpl",
+        "NBGRADER_EXECUTION": "autograde", "IRONLAW_HOME": f"{HOME}/.ironlaw",
+    }
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why no sandbox can be made here, or None when one works."""
+    if sys.platform != "linux":
+        return f"bubblewrap needs Linux; this is {sys.platform}."
+    if shutil.which("bwrap") is None:
+        return "bubblewrap (`bwrap`) is not installed."
+    words = [*command((), 1_000_000), sys.executable, "-c", "import socket"]
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    return None if tried.returncode == 0 else f"bubblewrap fails: {tried.stderr.strip()[-300:]}"
+
+
+def require() -> None:
+    """Raise `UnavailableError` with reason and fix unless a sandbox works here."""
+    reason = problem()
+    if reason is not None:
+        raise UnavailableError("The sandbox", reason, _NEXT_STEP)
+
+
+def _bubblewrap() -> str:
+    found = shutil.which("bwrap")
+    if found is None:
+        raise UnavailableError("bubblewrap", "student code runs inside it.", _NEXT_STEP)
+    return found
+
+
+def _system() -> list[str]:
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/") / name
+        if path.is_symlink():
+            words += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            words += ["--ro-bind", str(path), str(path)]
+    for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime"):
+        if Path(name).exists():
+            words += [*_parents(name), "--ro-bind", os.path.realpath(name), name]
+    return words
+
+
+def _mount(source: str, target: str) -> list[str]:
+    return [*_parents(target), "--ro-bind", source, target]
+
+
+def _parents(target: str) -> list[str]:
+    """Folders above a mount, readable: bubblewrap would make them for root alone."""
+    words: list[str] = []
+    for folder in reversed(Path(target).parents):
+        if str(folder) != "/" and not str(folder).startswith(("/usr", "/dev")):
+            words += ["--perms", "0755", "--dir", str(folder)]
+    return words
+
+
+def _hidden_packages() -> list[str]:
+    """Cover what is installed inside the mounted environment and must not be seen there.
+
+    The autograder holds hidden tests; a second copy of the learner's package would hold
+    the modules that a lab blocks.
+    """
+    words: list[str] = []
+    for name in ("ironlaw", "ironlaw_autograder"):
+        found = importlib.util.find_spec(name)
+        folder = Path(str(found.origin)).parent if found and found.origin else Path("/nowhere")
+        if any(folder.is_relative_to(p) for p in (sys.prefix, sys.base_prefix, "/usr")):
+            words += ["--tmpfs", str(folder)]
+    return words
+
+
+def _blocked(package: Path, module: str) -> list[str]:
+    """Cover one module of the learner's package, which the lab asks the student to write."""
+    path = package.joinpath(*module.split(".")[1:])
+    inside = Path("/course") / path.relative_to(package.parent)
+    if path.is_dir():
+        return ["--ro-bind", str(_INSIDE / "blocked"), str(inside)]
+    words = ["--ro-bind", str(_INSIDE / "blocked" / "__init__.py"), f"{inside}.py"]
+    if (path.parent / "__pycache__").is_dir():  # compiled copies tell as much as the source
+        words += ["--tmpfs", str(inside.parent / "__pycache__")]
+    return words
