@@ -21,7 +21,7 @@ from .errors import InputError, choice
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 # A driver's total is a little under or over what the vendor prints: error correction and the
-# driver keep some, and "GB" may stand for GiB (7 % more). Neighbouring sizes lie further apart.
+# driver keep some, and "GB" may stand for GiB (7 % more). The sizes of one model lie further apart.
 MEMORY_TOLERANCE = 0.12
 
 
