@@ -182,25 +182,21 @@ def run(
     guesses: Mapping[str, float] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Comparison, StepMeasurement]:
-    """Measure the two anchors, predict `config` from them, measure it, lay out both.
+    """Measure `config` and its two anchors, predict it from those alone, lay out both.
 
-    Arguments as in `measure.step.measure_step` and `lay`. Needs torch.
+    The three take turns, so that all meet the same machine. Arguments as in
+    `measure.step.measure_steps` and `lay`. Needs torch.
     """
-    from .measure.device import find
-    from .measure.step import measure_step
+    from .measure.step import measure_steps
 
     say = progress or (lambda line: None)
-    here = find(device)
-    anchors = []
-    for small in anchor_configs(config):
-        say(f"measuring a smaller step: {small.batch} x {small.sequence} tokens")
-        anchors.append(measure_step(small, steps=steps, warmup=warmup, profile=profile,
-                                    device=here))
-    say(f"measuring the step itself: {config.batch} x {config.sequence} tokens")
-    measured = measure_step(config, steps=steps, warmup=warmup, profile=profile, device=here)
+    shapes = [*anchor_configs(config), config]
+    say("measuring steps of " + ", ".join(f"{c.batch} x {c.sequence}" for c in shapes)
+        + " tokens, taking turns")
+    few, more, measured = measure_steps(shapes, steps=steps, warmup=warmup, profile=profile,
+                                        device=device)
     try:
-        laid = lay(measured, profile=profile, anchors=(anchors[0], anchors[1]), eta=eta,
-                   guesses=guesses)
+        laid = lay(measured, profile=profile, anchors=(few, more), eta=eta, guesses=guesses)
     except InputError as problem:
         if eta is not None or problem.argument != "seconds of the larger step":
             raise

@@ -76,6 +76,7 @@ def _signed(share: float | None) -> str:
 def _words(comparison: Comparison) -> list[str]:
     lines = [f"Peak: {comparison.peak_source}." if comparison.peak_source else
              f"No peak: {comparison.reasons.get('mfu', '')}"]
+    lines += [comparison.notes[name] for name in ("busy", "threads") if name in comparison.notes]
     for row in comparison.rows:
         if row.guess_residual is not None:
             lines.append(f"{_capital(row.quantity)}: your guess was {_off(row.guess_residual)}.")

@@ -10,7 +10,7 @@ import torch
 from ironlaw import cli, workspace
 from ironlaw.commands import calibrate as command
 from ironlaw.errors import InputError
-from ironlaw.measure import calibration, matmul, timing
+from ironlaw.measure import calibration, host, matmul, timing
 from ironlaw.results import DeviceProfile, MatmulRate, load
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -250,13 +250,12 @@ def test_copying_counts_the_bytes_read_and_the_bytes_written(
 
 
 def test_a_busy_machine_and_too_many_threads_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = SimpleNamespace(threads=8)
-    monkeypatch.setattr(calibration.host, "load_per_cpu", lambda: 0.1)
-    monkeypatch.setattr(calibration.host, "cpu_quota", lambda: 8.0)
-    assert calibration._notes_on_host(here) == {}  # type: ignore[arg-type]
-    monkeypatch.setattr(calibration.host, "load_per_cpu", lambda: 3.0)
-    monkeypatch.setattr(calibration.host, "cpu_quota", lambda: 2.0)
-    notes = calibration._notes_on_host(here)  # type: ignore[arg-type]
+    monkeypatch.setattr(host, "load_per_cpu", lambda: 0.1)
+    monkeypatch.setattr(host, "cpu_quota", lambda: 8.0)
+    assert host.circumstances(threads=8) == {}
+    monkeypatch.setattr(host, "load_per_cpu", lambda: 3.0)
+    monkeypatch.setattr(host, "cpu_quota", lambda: 2.0)
+    notes = host.circumstances(threads=8)
     assert "OMP_NUM_THREADS to 2" in notes["threads"]
     assert "3.0" in notes["busy"]
 

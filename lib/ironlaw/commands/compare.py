@@ -28,6 +28,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     config = RunConfig.from_flags(args)
+    from ..gpt2.runtime import keep_freed_memory
+
+    keep_freed_memory()  # as the trainer does; has an effect only before torch comes in
     profile = _profile(config, args.on)
     try:
         laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,

@@ -47,7 +47,7 @@ def calibrate(
     budget = number("seconds", seconds if seconds is not None else _DEFAULT_SECONDS[here.type],
                     low=0.5, high=3600.0, unit="s")
     say = progress or (lambda line: None)
-    reasons, notes = dict(here.reasons), _notes_on_host(here)
+    reasons, notes = dict(here.reasons), host.circumstances(here.threads)
     with timing.on(here.torch_device):
         peaks = _peaks(here, chosen, budget * _MATMUL_SHARE, reasons, notes, say)
         say("copy bandwidth")
@@ -213,18 +213,3 @@ def _host_to_device(here: Device, seconds: float, reasons: dict[str, str],
     notes[key] = (f"Best of {len(samples)} transfers of {si(4.0 * source.numel(), 'B')} "
                   f"from {kind} memory.")
     return 4.0 * source.numel() / min(samples)
-
-
-def _notes_on_host(here: Device) -> dict[str, str]:
-    notes: dict[str, str] = {}
-    quota = host.cpu_quota()
-    if quota is not None and here.threads > quota:
-        notes["threads"] = (
-            f"PyTorch uses {here.threads} threads, but this container may use only {quota:g} "
-            f"CPUs: set OMP_NUM_THREADS to {max(1, int(quota))}.")
-    load = host.load_per_cpu()
-    if load is not None and load > 0.5:
-        notes["busy"] = (
-            f"Other programs kept this machine busy ({load:.1f} waiting or running per CPU over "
-            "the last minute): the figures may be low. Calibrate again when it is quiet.")
-    return notes

@@ -12,6 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 
+_BUSY = 0.75  # programs per CPU
 _CGROUP = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -60,6 +61,21 @@ def load_per_cpu() -> float | None:
         return os.getloadavg()[0] / (os.cpu_count() or 1)
     except (AttributeError, OSError):
         return None
+
+
+def circumstances(threads: int) -> dict[str, str]:
+    """What makes times measured now with `threads` CPU threads worse than they could be."""
+    notes: dict[str, str] = {}
+    quota, load = cpu_quota(), load_per_cpu()
+    if quota is not None and threads > quota:
+        notes["threads"] = (
+            f"PyTorch uses {threads} threads, but this container may use only {quota:g} "
+            f"CPUs: set OMP_NUM_THREADS to {max(1, int(quota))}.")
+    if load is not None and load > _BUSY:
+        notes["busy"] = (
+            f"Programs kept this machine busy ({load:.1f} waiting or running per CPU over the "
+            "last minute): times may be long and uneven. Measure again when it is quiet.")
+    return notes
 
 
 def last_level_cache_bytes(caches: Path = _CACHES) -> float | None:

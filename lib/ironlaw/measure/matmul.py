@@ -141,6 +141,23 @@ def float32_mode(mode: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+@contextlib.contextmanager
+def exact_float32_products(device: torch.device) -> Iterator[str]:
+    """The faster library for FP32 products on a CPU, if it is as exact; yields its mode.
+
+    PyTorch's precision "medium" sends them to oneDNN, which is often quicker. On some
+    processors it then rounds to BF16: a probe decides, and "highest" stays in that case.
+    Nothing is changed on an accelerator, where "fp32" shall mean FP32.
+    """
+    if device.type != "cpu":
+        yield torch.get_float32_matmul_precision()
+        return
+    with float32_mode("medium"):
+        mode = "medium" if float32_is_exact(device) else "highest"
+    with float32_mode(mode):
+        yield mode
+
+
 def _rate(product: Product, number: torch.dtype, device: torch.device, seconds: float) -> float:
     # Random contents: a GPU draws less power on zeros and then clocks higher than in training.
     left = torch.randn(product.m, product.k, device=device).to(number)

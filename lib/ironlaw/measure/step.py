@@ -10,13 +10,13 @@ from __future__ import annotations
 import gc
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..config import RunConfig
-from ..errors import count
+from ..errors import InputError, count
 from ..gpt2 import step as gpt2_step
 from ..results import DeviceProfile, Peak, StepMeasurement
-from . import flops, matmul, timing
+from . import flops, host, matmul, timing
 from ._torch import torch
 from .device import Device, find
 
@@ -36,34 +36,48 @@ def measure_step(
     the catalogue knows the device, else by the calibrated peak in `profile`, else it
     is None with the reason. The global random state is left as it was.
     """
+    return measure_steps([config], steps=steps, warmup=warmup, profile=profile, device=device,
+                         seed=seed)[0]
+
+
+def measure_steps(
+    configs: Sequence[RunConfig],
+    *,
+    steps: int = 20,
+    warmup: int = 3,
+    profile: DeviceProfile | None = None,
+    device: str | Device | None = None,
+    seed: int = 0,
+) -> list[StepMeasurement]:
+    """Time several batches of one model, taking turns: one step of each, then again.
+
+    What slows the machine for a while then slows all of them alike, and their ratios
+    hold. The configurations may differ only in `batch` and `seq`; else as `measure_step`.
+    """
+    count("number of configurations", len(configs))
     count("steps", steps)
     count("warmup", warmup, low=0)
+    for other in configs[1:]:
+        if other.replace(batch=1, seq=1) != configs[0].replace(batch=1, seq=1):
+            raise InputError("configs", other.to_json(), "equal but for batch and seq",
+                             "Measure other settings in a call of their own.")
     here = find(device)
-    work = flops.count(config)
-    with timing.on(here.torch_device):
-        samples, parameters = _timed(config, here.torch_device, steps, warmup, seed)
-        _release(here.torch_device)
-        dtypes = dtypes_used(config.precision, here.torch_device)
-    took = timing.spread(samples)
-    peak, reason = peak_for(here, profile, dtypes)
-    mfu = work.model / took.median / peak.flops_per_second if peak else None
-    if peak and mfu is not None and mfu > 1.0:
-        reason = (f"{mfu:.2f} of {peak.source} is impossible: that peak was measured on a busier "
-                  "machine or under other settings. Run `ironlaw calibrate` again.")
-        mfu = None
-    return StepMeasurement(
-        config=config.to_json(), device=here.name, parameters=parameters,
-        tokens_per_step=work.tokens, flops_per_token=work.per_token,
-        flops_per_step=float(work.model), hardware_flops_per_step=float(work.hardware),
-        step_seconds=took.median, spread_seconds=took.interquartile, samples=samples,
-        tokens_per_second=work.tokens / took.median, peak=peak, mfu=mfu,
-        reasons={"mfu": reason} if reason else {},
-        notes={"timing": f"{steps} steps after {warmup} of warm-up on {here.type}, "
-                         f"{here.threads} CPU threads"
-                         + (", stamped by the GPU." if here.type == "cuda" else
-                            ", the device idle at both ends of each."),
-               "dtype": f"Matrix products in {dtypes[0]}."},
-    )
+    work = [flops.count(config) for config in configs]
+    target = here.torch_device
+    with timing.on(target), matmul.exact_float32_products(target) as mode:
+        samples, parameters = _timed(configs, target, steps, warmup, seed)
+        _release(target)
+        dtypes = dtypes_used(configs[0].precision, target)
+    peak, no_peak = peak_for(here, profile, dtypes)
+    notes = {
+        **host.circumstances(here.threads),
+        "timing": f"{steps} steps after {warmup} of warm-up on {here.type}, {here.threads} CPU "
+                  "threads" + (", stamped by the GPU." if here.type == "cuda" else
+                               ", the device idle at both ends of each."),
+        "dtype": f"Matrix products in {dtypes[0]}, float32 precision {mode!r}.",
+    }
+    return [_measurement(config, here, flop, taken, parameters, peak, no_peak, notes)
+            for config, flop, taken in zip(configs, work, samples, strict=True)]
 
 
 def dtypes_used(precision: str, device: torch.device) -> tuple[str, ...]:
@@ -107,24 +121,54 @@ def peak_for(
     return max(peaks, key=lambda p: p.flops_per_second), ""
 
 
-def _timed(config: RunConfig, device: torch.device, steps: int, warmup: int,
-           seed: int) -> tuple[list[float], int]:
-    """Seconds of each measured step, and the parameters trained."""
+def share_of_peak(flops_per_second: float, peak: Peak | None,
+                  reason: str = "") -> tuple[float | None, str]:
+    """The MFU of a rate of model FLOP/s, or None and the reason (`reason` without a peak).
+
+    More than the peak is not a result but a sign that the peak is wrong, and is refused.
+    """
+    if peak is None:
+        return None, reason
+    share = flops_per_second / peak.flops_per_second
+    if share > 1.0:
+        return None, (f"{share:.2f} of {peak.source} is impossible: that peak was measured on a "
+                      "busier machine or under other settings. Run `ironlaw calibrate` again.")
+    return share, ""
+
+
+def _measurement(config: RunConfig, here: Device, work: flops.StepFlops, samples: list[float],
+                 parameters: int, peak: Peak | None, no_peak: str,
+                 notes: dict[str, str]) -> StepMeasurement:
+    took = timing.spread(samples)
+    mfu, reason = share_of_peak(work.model / took.median, peak, no_peak)
+    return StepMeasurement(
+        config=config.to_json(), device=here.name, parameters=parameters,
+        tokens_per_step=work.tokens, flops_per_token=work.per_token,
+        flops_per_step=float(work.model), hardware_flops_per_step=float(work.hardware),
+        step_seconds=took.median, spread_seconds=took.interquartile, samples=samples,
+        tokens_per_second=work.tokens / took.median, peak=peak, mfu=mfu,
+        reasons={"mfu": reason} if reason else {}, notes=dict(notes))
+
+
+def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmup: int,
+           seed: int) -> tuple[list[list[float]], int]:
+    """Seconds of each measured step per configuration, and the parameters trained."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.manual_seed(seed)
-        train = gpt2_step.build(config, device)
-        batches = gpt2_step.random_batches(config, device, seed)
+        train = gpt2_step.build(configs[0], device)
+        batches = [gpt2_step.random_batches(config, device, seed) for config in configs]
         for _ in range(warmup):
-            train(batches)
+            for given in batches:
+                train(given)
 
-        def one() -> None:
-            train(batches)
+        def one(turn: int) -> None:
+            train(batches[turn % len(batches)])
 
         clock = _stamped_by_the_gpu if device.type == "cuda" else _by_the_wall_clock
-        samples = clock(one, device, steps)
+        samples = clock(one, device, steps * len(configs))
         parameters = sum(p.numel() for p in train.model.parameters())
-    return samples, parameters
+    return [samples[first::len(configs)] for first in range(len(configs))], parameters
 
 
 def _release(device: torch.device) -> None:
@@ -136,24 +180,26 @@ def _release(device: torch.device) -> None:
         torch.mps.empty_cache()
 
 
-def _stamped_by_the_gpu(call: Callable[[], None], device: torch.device, steps: int) -> list[float]:
+def _stamped_by_the_gpu(call: Callable[[int], None], device: torch.device,
+                        steps: int) -> list[float]:
     """Events between steps, one wait at the end: the queue stays full, as in training."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     timing.synchronise(device)
     events[0].record()
-    for event in events[1:]:
-        call()
+    for turn, event in enumerate(events[1:]):
+        call(turn)
         event.record()
     events[-1].synchronize()
     return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(events)]
 
 
-def _by_the_wall_clock(call: Callable[[], None], device: torch.device, steps: int) -> list[float]:
+def _by_the_wall_clock(call: Callable[[int], None], device: torch.device,
+                       steps: int) -> list[float]:
     samples = []
     timing.synchronise(device)
-    for _ in range(steps):
+    for turn in range(steps):
         began = time.perf_counter()
-        call()
+        call(turn)
         timing.synchronise(device)
         samples.append(time.perf_counter() - began)
     return samples
