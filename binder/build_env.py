@@ -140,8 +140,8 @@ def reason(said: str) -> str:
                 f"command again; it goes on where it stopped. Details: {LOG}")
     if "No space left on device" in said:
         return "The disk is full: the environment needs about 3 GB. Free some and run again."
-    errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
-    return f"{errors[-1] if errors else 'pip failed.'} Details: {LOG}"
+    errors = [line.strip() for line in said.splitlines() if "error" in line.lower()]
+    return f"pip failed: {errors[-1] if errors else 'it gave no reason.'} Details: {LOG}"
 
 
 def stop(message: str) -> NoReturn:
