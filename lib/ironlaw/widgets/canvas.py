@@ -49,7 +49,8 @@ STYLE: dict[str, Any] = {
     "grid.color": GRID, "grid.linewidth": 0.6, "xtick.minor.visible": False,
     "ytick.minor.visible": False, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
     "lines.linewidth": 2.0, "figure.facecolor": "white", "axes.facecolor": "white",
-    "legend.frameon": False, "text.usetex": False, "axes.unicode_minus": True,
+    "legend.frameon": False, "text.usetex": False,
+    "text.parse_math": False, "axes.unicode_minus": True,
 }
 
 THEME_CSS = (

@@ -116,11 +116,10 @@ class Panel:
         self._respond = respond
         self._paused = False
         self.picture = widgets.HTML()
-        self.tiles = widgets.HTML()
         self.words = widgets.HTML()
         self.words.add_class("ironlaw-live")
         self.root = widgets.VBox(
-            [widgets.HTML(THEME_CSS + _STYLE + _wiring(names)), self.picture, self.tiles,
+            [widgets.HTML(THEME_CSS + _STYLE + wiring(names)), self.picture,
              self.words, *rows])
         self.root.add_class("ironlaw-panel")
         for control in watched:
@@ -141,10 +140,10 @@ class Panel:
             return
         finally:
             self._paused = False
-        # The picture goes last: being large, it carries the small messages along.
-        self.tiles.value = _tiles(reading.tiles)
+        # The picture goes last: being large, it carries the small message along.
         self.words.value = f'<div class="ironlaw-words">{html.escape(reading.words)}</div>'
-        self.picture.value = image_html(self.canvas.png(), reading.alt, self.canvas.width)
+        image = image_html(self.canvas.png(), reading.alt, self.canvas.width)
+        self.picture.value = image + _tiles(reading.tiles)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -231,7 +230,7 @@ def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="ironlaw-tiles">{"".join(cells)}</div>'
 
 
-def _wiring(names: dict[str, str]) -> str:
+def wiring(names: dict[str, str]) -> str:
     return (f'<img src="{_PIXEL}" alt="" style="display:none" '
             f'data-labels="{html.escape(json.dumps(names), quote=True)}" '
             f'onload="{html.escape(_WIRING.strip(), quote=True)}">')

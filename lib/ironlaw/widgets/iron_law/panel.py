@@ -150,7 +150,8 @@ class IronLawPanel(Panel):
         picture.update(self.canvas, now, outcome)
         if self.workload.value != OWN_O:
             self.operations.value = shown(now.operations)
-        self.notes.value = _small(_provenance(state.device(self.accelerator.value), now))
+        self.notes.value = _folded("Where these figures come from, and what is assumed",
+                                   _provenance(state.device(self.accelerator.value), now))
         return Reading(picture.alt_text(now, outcome), state.describe(now, outcome),
                        _tiles(now, outcome))
 
@@ -177,7 +178,7 @@ def _optional(
 def _tiles(now: State, outcome: state.Outcome) -> tuple[tuple[str, str], ...]:
     return (
         ("time", duration(outcome.seconds)),
-        (f"to make {state.plain_duration(now.deadline)}", f"{outcome.needed:,} accelerators"),
+        (f"needed within {state.plain_duration(now.deadline)}", f"{outcome.needed:,} accelerators"),
         ("cost", NOT_KNOWN if outcome.cost is None else dollars(outcome.cost)),
         ("energy", NOT_KNOWN if outcome.joules is None else state.energy(outcome.joules)),
         ("carbon, CO2",
@@ -197,6 +198,12 @@ def _provenance(chip: Device, now: State) -> str:
                  "the fastest dense BF16 or FP16 peak in the catalogue; η by "
                  f"{state.BEST_UTILISATION}, {state.BEST_UTILISATION_SOURCE}.")
     return " ".join(lines)
+
+
+def _folded(title: str, words: str) -> str:
+    """Words behind a triangle; Lab must leave it the keys that open it."""
+    return (f'<details data-lm-suppress-shortcuts="true"><summary>{html.escape(title)}</summary>'
+            f"{_small(words)}</details>")
 
 
 def _small(words: str) -> str:

@@ -19,7 +19,6 @@ from ..canvas import (
     INK,
     MUTED,
     ORANGE,
-    PALE_GREY,
     Canvas,
     human_time_ticks,
     styled,
@@ -51,7 +50,7 @@ def _make_time(canvas: Canvas) -> None:
     axes.set_title("Time to train")
     axes.set_xlabel("accelerators")
     floor, = axes.plot([], [], color=MUTED, lw=1.4, ls=(0, (5, 3)), zorder=2.5)
-    forbidden, = axes.fill([1, 1, 1], [1, 1, 1], color=PALE_GREY, lw=0, zorder=1.5)
+    forbidden, = axes.fill([1, 1, 1], [1, 1, 1], color="#00000014", lw=0, zorder=1.5)
     floor_text = axes.text(0.03, 0.03, "below η = 1:\nno run is this fast", color=MUTED,
                            fontsize=8, va="bottom", transform=axes.transAxes, zorder=3)
     canvas.artists.update(
@@ -68,7 +67,8 @@ def _make_time(canvas: Canvas) -> None:
         deadline_text=axes.text(0.99, 0.865, "", color=GREEN, fontsize=9, ha="right", va="top",
                                 transform=axes.transAxes, zorder=7, bbox=_HALO),
     )
-    names = ("line", "deadline", "needed", "point", "deadline_text", "point_text")
+    names = ("forbidden", "floor", "line", "deadline", "needed", "point", "deadline_text",
+             "point_text")
     canvas.movable(*(canvas.artists[name] for name in names))
 
 
@@ -81,7 +81,7 @@ def _log_axis(axis: Any) -> None:
 
 
 def _make_levers(canvas: Canvas) -> None:
-    axes = canvas.axes((0.70, 0.325, 0.28, 0.585))
+    axes = canvas.axes((0.70, 0.325, 0.27, 0.585))
     _log_axis(axes.xaxis)
     axes.set_xlim(1, 1.1)
     axes.set_ylim(-0.6, 2.6)
@@ -94,10 +94,12 @@ def _make_levers(canvas: Canvas) -> None:
     axes.axvline(1, color=MUTED, lw=1)
     bars = axes.barh(range(3), [1, 1, 1], left=1, height=0.55, color=GRID, zorder=3)
     texts = [axes.text(1, row, "", va="center", fontsize=9, zorder=5) for row in range(3)]
-    note = canvas.figure.text(0.662, 0.125, "", fontsize=8, color=INK, va="center",
-                              linespacing=1.35)
-    canvas.artists.update(lever_axes=axes, bars=bars, bar_texts=texts, lever_note=note)
-    canvas.movable(*bars, *texts, note)
+    small: dict[str, Any] = {"fontsize": 8, "color": INK, "va": "top", "linespacing": 1.35}
+    limits = canvas.figure.text(0.662, 0.195, "", **small)
+    spare = canvas.figure.text(0.815, 0.195, "", **small)
+    canvas.artists.update(lever_axes=axes, bars=bars, bar_texts=texts, spare_text=spare,
+                          limits_text=limits)
+    canvas.movable(*bars, *texts, spare)
 
 
 def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
@@ -113,15 +115,14 @@ def _update_time(canvas: Canvas, state: State, outcome: Outcome) -> None:
     alone = iron_law.training_seconds(state.operations, state.peak, state.utilisation)
     floor_alone = iron_law.training_seconds(state.operations, state.peak, 1.0)
     floor = [floor_alone / n for n in ends]
-    low = 10 ** (math.floor(2 * math.log10(floor[1])) / 2 - 0.5)
-    high = 10 ** (math.ceil(2 * math.log10(floor_alone / 0.01)) / 2)
-    canvas.limits(axes, y=(low, high))
-    if list(art["floor"].get_ydata()) != floor:
-        art["floor"].set_data(ends, floor)
-        art["forbidden"].set_xy([(ends[0], low), (ends[0], floor[0]), (ends[1], floor[1]),
-                                 (ends[1], low)])
+    # Whole decades: most changes of O and R_peak then leave the axes as they are.
+    low = 10.0 ** math.floor(math.log10(floor[1]) - 0.3)
+    high = 10.0 ** math.ceil(math.log10(floor_alone / 0.01))
+    if canvas.limits(axes, y=(low, high)):
         axes.set_yticks(*human_time_ticks(low, high))
-        canvas.stale()
+    art["floor"].set_data(ends, floor)
+    art["forbidden"].set_xy([(ends[0], low), (ends[0], floor[0]), (ends[1], floor[1]),
+                             (ends[1], low)])
     art["line"].set_data(ends, [alone / n for n in ends])
     shown = min(state.accelerators, MOST_ACCELERATORS)
     art["point"].set_data([shown], [outcome.seconds])
@@ -157,16 +158,14 @@ def _update_levers(canvas: Canvas, state: State, outcome: Outcome) -> None:
         text.set_text(f"{significant(gain)}×" + ("\nmost room" if best else ""))
         text.set_weight("bold" if best else "normal")
         text.set_position((gain * far**0.025, row))
-    art["lever_note"].set_text("\n".join(_limits(state, outcome)))
-
-
-def _limits(state: State, outcome: Outcome) -> list[str]:
-    """The three limits that the bars assume, short enough for the picture."""
-    gone = f"{round(100 * state.spare)} % of the tokens left out"
+    art["spare_text"].set_text(f"{round(100 * state.spare)} %")
     faster = outcome.speedup("R_peak") > 1
-    return [f"O: {gone}",
-            f"R peak: {outcome.best_peak_name if faster else 'none faster in the catalogue'}",
-            f"η: {BEST_UTILISATION:.2f} (Narayanan et al. 2021)"]
+    limits = ("O: tokens left out\n"
+              f"R peak: {outcome.best_peak_name if faster else 'none faster in the catalogue'}\n"
+              f"η: {BEST_UTILISATION:.2f} (Narayanan et al. 2021)")
+    if art["limits_text"].get_text() != limits:  # long text is dear to draw and rarely changes
+        art["limits_text"].set_text(limits)
+        canvas.stale()
 
 
 def alt_text(state: State, outcome: Outcome) -> str:
