@@ -142,7 +142,7 @@ def _summary(result: TrainingResult, out: Path) -> str:
         f"Corpus        {result.corpus}, {result.notes['corpus']}; "
         f"SHA-256 {result.corpus_sha256[:16]}...",
         f"Checkpoint    {result.checkpoint}",
-        f"Had it been stopped, this would have gone on with it: {_resume_command(out)}",
+        f"If stopped    a run goes on with: {_resume_command(out)}",
     ]
     return "\n".join(lines)
 

@@ -195,8 +195,9 @@ class Batches:
         self.position = count("position", position, low=0)
         self.per_epoch = (len(tokens) - seq) // seq
         if self.per_epoch < 1:
-            raise InputError("seq", seq, f"at most {len(tokens) // 2} for {len(tokens)} tokens",
-                             "Give a longer text or a shorter --seq.")
+            raise InputError("corpus", f"{len(tokens)} tokens",
+                             f"at least {2 * seq} tokens for sequences of {seq}",
+                             "Give a longer text (--corpus) or shorter sequences (--seq).")
         self._epoch = -1
         self._starts = np.zeros(0, dtype=np.int64)
 

@@ -45,7 +45,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(shape.width, 3 * shape.width)
         self.projection = nn.Linear(shape.width, shape.width)
 
-    def forward(self, x: Tensor, future: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         batch, seq, width = x.shape
         qkv = self.qkv(x).view(batch, seq, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each [B, H, S, d / H]
@@ -53,23 +53,23 @@ class Attention(nn.Module):
             active = self.dropout if self.training else 0.0
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=active)
         elif self.recompute_scores and torch.is_grad_enabled():
-            y = recomputed(self.materialised, self.dropout, q, k, v, future)
+            y = recomputed(self.materialised, self.dropout, q, k, v, mask)
         else:
-            y = self.materialised(q, k, v, future)
+            y = self.materialised(q, k, v, mask)
         return drop(self.projection(y.transpose(1, 2).reshape(batch, seq, width)),
                     self.dropout, self.training)
 
-    def materialised(self, q: Tensor, k: Tensor, v: Tensor, future: Tensor | None) -> Tensor:
+    def materialised(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """softmax(q k^T / sqrt(d / H)) v with every S x S matrix held in memory.
 
-        `future` [S, S] is true where a query would look ahead (None: all may look). The
-        in-place operations are safe: the product before them does not need its
-        result again.
+        `mask` [S, S] is minus infinity where a query would look ahead and 0 elsewhere
+        (None: all may look). Adding it in place is safe, because the product before it
+        does not need its result again. Its gradient passes through unchanged, whereas
+        `masked_fill` would write all the scores once more in the backward pass.
         """
-        scores = q @ k.transpose(-2, -1)
-        scores.mul_(1.0 / math.sqrt(q.shape[-1]))
-        if future is not None:
-            scores.masked_fill_(future, -math.inf)
+        scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
+        if mask is not None:
+            scores += mask
         weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
         weights = drop(weights, self.dropout, self.training)
         return weights.to(v.dtype) @ v
@@ -99,8 +99,8 @@ class Block(nn.Module):
         self.norm_2 = nn.LayerNorm(shape.width, eps=1e-5)
         self.feed_forward = FeedForward(shape, dropout)
 
-    def forward(self, x: Tensor, future: Tensor | None) -> Tensor:
-        x = x + self.attention(self.norm_1(x), future)
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = x + self.attention(self.norm_1(x), mask)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -163,24 +163,24 @@ class GPT(nn.Module):
         positions = torch.arange(seq, device=tokens.device)
         x = self.token_embedding(tokens) + self.position_embedding(positions)
         x = drop(x, self.dropout, self.training)
-        future = None
+        mask = None
         if self.attention == "materialised":
-            future = torch.ones(seq, seq, dtype=torch.bool, device=tokens.device).triu(1)
-        return self.norm(self._through_blocks(x, future))
+            mask = torch.full((seq, seq), -math.inf, device=tokens.device).triu(1)
+        return self.norm(self._through_blocks(x, mask))
 
-    def _through_blocks(self, x: Tensor, future: Tensor | None) -> Tensor:
+    def _through_blocks(self, x: Tensor, mask: Tensor | None) -> Tensor:
         size = {"every-block": 1, "sqrt": math.ceil(math.sqrt(self.shape.layers))}
         if self.recompute not in size or not torch.is_grad_enabled():
-            return self._run(0, self.shape.layers, x, future)
+            return self._run(0, self.shape.layers, x, mask)
         step = size[self.recompute]
         for first in range(0, self.shape.layers, step):
             last = min(first + step, self.shape.layers)
-            x = recomputed(self._run, self.dropout, first, last, x, future)
+            x = recomputed(self._run, self.dropout, first, last, x, mask)
         return x
 
-    def _run(self, first: int, last: int, x: Tensor, future: Tensor | None) -> Tensor:
+    def _run(self, first: int, last: int, x: Tensor, mask: Tensor | None) -> Tensor:
         for index in range(first, last):
-            x = self.blocks[index](x, future)
+            x = self.blocks[index](x, mask)
         return x
 
     def head(self, x: Tensor) -> Tensor:

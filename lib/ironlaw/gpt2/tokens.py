@@ -4,7 +4,7 @@ A byte-level BPE starts from 256 symbols, one per byte, and has learnt an ordere
 merges; text becomes tokens by applying the merges in that order. So the list is the whole
 tokenizer: GPT-2's vocabulary follows from its 50,000 merges, and only those are shipped.
 `nano` would spend most of its step in a 50,257-wide head, so it has a tokenizer of 4,096
-tokens, trained by `train_bpe` on the Python standard library's source.
+tokens, learnt by `nano_bpe` from the Python standard library's source.
 
 Encoding runs in the `tokenizers` library. See `data/README.md` for where the files come
 from and under which licence.
@@ -75,7 +75,8 @@ def gpt2() -> Tokenizer:
 @cache
 def nano() -> Tokenizer:
     """The course's own tokenizer of 4,096 tokens, for `nano`."""
-    raw = _shipped(NANO_TOKENIZER)
+    # A checkout on Windows may have changed the line ends; the content is the same.
+    raw = _shipped(NANO_TOKENIZER).replace(b"\r\n", b"\n")
     _check(NANO_TOKENIZER, raw, NANO_TOKENIZER_SHA256)
     data = json.loads(raw)
     merges = [(left, right) for left, right in data["merges"]]
@@ -117,52 +118,25 @@ def vocabulary_of(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
     return vocabulary
 
 
-def train_bpe(texts: Iterable[str], size: int) -> list[tuple[str, str]]:
-    """Learn the merges of a byte-level BPE of `size` tokens from `texts`.
-
-    The result depends on the texts alone, not on the machine or on how many cores it
-    has. Raises `InputError` when the texts hold too few different words for `size`.
-    """
-    count("size", size, low=258)
-    backend = _library()
-    tokenizer = _byte_level(backend.Tokenizer(backend.models.BPE()))
-    trainer = backend.trainers.BpeTrainer(
-        vocab_size=size, special_tokens=[END_OF_TEXT], initial_alphabet=byte_symbols(),
-        show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    learnt = json.loads(tokenizer.to_str())["model"]["merges"]
-    merges = [(left, right) for left, right in learnt]
-    if len(vocabulary_of(merges)) != size:
-        raise InputError("size", size, f"at most {len(vocabulary_of(merges))} for these texts",
-                         "Give more text or ask for a smaller vocabulary.")
-    return merges
-
-
-def write_nano(texts: Iterable[str], trained_on: dict[str, Any]) -> str:
-    """The content of `data/nano_bpe.json`, from `texts`; `trained_on` records their origin."""
-    merges = train_bpe(texts, MODELS["nano"].vocab)
-    lines = ",\n".join("  " + json.dumps(pair) for pair in merges)
-    return ('{\n "trained_on": ' + json.dumps(trained_on, sort_keys=True)
-            + ',\n "merges": [\n' + lines + "\n ]\n}\n")
-
-
 def _tokenizer(name: str, vocabulary: dict[str, int], merges: list[tuple[str, str]],
                sha256: str) -> Tokenizer:
-    backend = _library()
+    backend = library()
     # The end of text is no special token of the backend: written out in a corpus it stays
     # text, and only the corpus builder puts the real one between documents.
-    made = _byte_level(backend.Tokenizer(backend.models.BPE(vocab=vocabulary, merges=merges)))
+    made = byte_level(backend.Tokenizer(backend.models.BPE(vocab=vocabulary, merges=merges)))
     return Tokenizer(name, len(vocabulary), vocabulary[END_OF_TEXT], sha256, made)
 
 
-def _byte_level(tokenizer: Any) -> Any:
-    backend = _library()
+def byte_level(tokenizer: Any) -> Any:
+    """`tokenizer` of the backend, set to work on bytes as GPT-2 does."""
+    backend = library()
     tokenizer.pre_tokenizer = backend.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = backend.decoders.ByteLevel()
     return tokenizer
 
 
-def _library() -> Any:
+def library() -> Any:
+    """The `tokenizers` library, or `UnavailableError`."""
     try:
         import tokenizers
         import tokenizers.decoders

@@ -28,7 +28,7 @@ from .runtime import Interruption
 from .settings import TrainSettings
 
 WARMUP_WINDOWS = 2
-VALIDATION_BATCHES = 8
+VALIDATION_TOKENS = 16_384
 
 
 class NonFiniteLossError(IronlawError):
@@ -113,9 +113,10 @@ class Trainer:
         self.corpus = corpus.load(settings.corpus, self.tokenizer)
         self.batches = corpus.Batches(self.corpus.train, run.batch, run.sequence, settings.seed)
         torch.manual_seed(settings.seed)
-        self.train_step = step.build(
-            run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
-            weight_decay=settings.weight_decay, clip=settings.clip or None)
+        with _memory_errors(settings, self.device):
+            self.train_step = step.build(
+                run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
+                weight_decay=settings.weight_decay, clip=settings.clip or None)
         self.watch = LossWatch(settings)
         self.step = 0
         self.seconds = 0.0
@@ -177,15 +178,21 @@ class Trainer:
         except InputError:
             return None
         model.eval()
+        batches = math.ceil(VALIDATION_TOKENS / (run.batch * run.sequence))
         total = torch.zeros((), device=self.device)
-        for _ in range(VALIDATION_BATCHES):
+        for _ in range(batches):
             with self.train_step.precision.autocast():
                 total += model.loss(*self._to_device(held_out))
         model.train()
-        return float(total) / VALIDATION_BATCHES
+        return float(total) / batches
 
     def result(self, saved: Path) -> TrainingResult:
-        """What the run came to. MFU needs a peak, which is not known here."""
+        """What the run came to, `saved` being its checkpoint.
+
+        `seconds` is time spent in steps, without saving and start-up; `tokens_per_second`
+        the median over windows of steps after the first two. MFU needs a peak, which is
+        not known here.
+        """
         settings = self.settings
         tokens_done = settings.run.tokens_per_step * self.step
         rates = self.rates[WARMUP_WINDOWS:] or self.rates
