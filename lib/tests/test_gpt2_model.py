@@ -6,11 +6,10 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
-
 from ironlaw.errors import InputError
 from ironlaw.gpt2.model import GPT, IGNORED, load_transformers
 from ironlaw.transformer import MODELS, Shape
+from torch import Tensor
 
 SMALL = Shape("small", layers=4, width=64, heads=4, context=128, vocab=512)
 SWITCHES = [(a, r) for a in ("flash", "materialised")

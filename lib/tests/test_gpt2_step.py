@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from ironlaw.config import OPTIMIZERS, TRAINABLE_OPTIMIZERS, RunConfig
 from ironlaw.errors import InputError, UnavailableError
 from ironlaw.gpt2 import optimizers, precision
@@ -160,7 +159,7 @@ def test_emulated_bfloat16_does_not_count(name: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", native)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
-    with pytest.raises(UnavailableError, match="Tesla T4.*amp-fp16"):
+    with pytest.raises(UnavailableError, match=r"Tesla T4.*amp-fp16"):
         precision.of(name, "cuda")
     assert precision.of("amp-fp16", "cuda").matmul_dtype == torch.float16
 

@@ -61,22 +61,32 @@ class Tokenizer:
 @cache
 def gpt2() -> Tokenizer:
     """The original GPT-2 tokenizer, 50,257 tokens."""
-    raw = gzip.decompress(_shipped(GPT2_MERGES))
+    return _tokenizer("gpt2", gpt2_vocabulary(), _gpt2_merges(), GPT2_MERGES_SHA256)
+
+
+def gpt2_merges_file() -> bytes:
+    """The original `vocab.bpe`: a version line, then one merge a line. Checked by hash."""
+    raw = gzip.decompress(shipped(GPT2_MERGES))
     _check(GPT2_MERGES, raw, GPT2_MERGES_SHA256)
-    lines = raw.decode("utf-8").split("\n")
-    merges = [(left, right) for left, right in (line.split(" ") for line in lines[1:-1])]
-    vocabulary = {symbol: number for number, symbol in enumerate(byte_symbols())}
-    for left, right in merges:
-        vocabulary[left + right] = len(vocabulary)
-    vocabulary[END_OF_TEXT] = len(vocabulary)
-    return _tokenizer("gpt2", vocabulary, merges, GPT2_MERGES_SHA256)
+    return raw
+
+
+def gpt2_vocabulary() -> dict[str, int]:
+    """The original `encoder.json`: bytes first, then one token per merge, then end of text."""
+    symbols = [*byte_symbols(), *(left + right for left, right in _gpt2_merges()), END_OF_TEXT]
+    return {symbol: number for number, symbol in enumerate(symbols)}
+
+
+def _gpt2_merges() -> list[tuple[str, str]]:
+    lines = gpt2_merges_file().decode("utf-8").split("\n")
+    return [(left, right) for left, right in (line.split(" ") for line in lines[1:-1])]
 
 
 @cache
 def nano() -> Tokenizer:
     """The course's own tokenizer of 4,096 tokens, for `nano`."""
     # A checkout on Windows may have changed the line ends; the content is the same.
-    raw = _shipped(NANO_TOKENIZER).replace(b"\r\n", b"\n")
+    raw = shipped(NANO_TOKENIZER).replace(b"\r\n", b"\n")
     _check(NANO_TOKENIZER, raw, NANO_TOKENIZER_SHA256)
     data = json.loads(raw)
     merges = [(left, right) for left, right in data["merges"]]
@@ -110,12 +120,8 @@ def byte_symbols() -> list[str]:
 
 def vocabulary_of(merges: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Numbers of a tokenizer trained here: end of text 0, then the bytes, then the merges."""
-    vocabulary = {END_OF_TEXT: 0}
-    for symbol in byte_symbols():
-        vocabulary[symbol] = len(vocabulary)
-    for left, right in merges:
-        vocabulary[left + right] = len(vocabulary)
-    return vocabulary
+    symbols = [END_OF_TEXT, *byte_symbols(), *(left + right for left, right in merges)]
+    return {symbol: number for number, symbol in enumerate(symbols)}
 
 
 def _tokenizer(name: str, vocabulary: dict[str, int], merges: list[tuple[str, str]],
@@ -149,7 +155,8 @@ def library() -> Any:
     return tokenizers
 
 
-def _shipped(name: str) -> bytes:
+def shipped(name: str) -> bytes:
+    """The content of a file in `data/`."""
     return (files(__package__) / "data" / name).read_bytes()
 
 
