@@ -15,6 +15,7 @@ COMMANDS = {
     "build": "derive the notebooks of chapters and labs from their sources",
     "check": "fail on derived files that are stale or give something away",
     "release": "write a tree for students, without solutions and autograder",
+    "grade": "grade a folder of submissions in isolation",
 }
 
 

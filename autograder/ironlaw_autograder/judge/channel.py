@@ -51,13 +51,15 @@ class Channel:
     """A child process with a socket for frames and pipes for what it prints."""
 
     def __init__(self, words: list[str], settle: Callable[[int], list[str]], text_limit: int,
-                 watch: Callable[[int], None] | None = None) -> None:
+                 watch: Callable[[int], None] | None = None, *,
+                 environment: dict[str, str] | None = None, folder: str | None = None) -> None:
         ours, theirs = socket.socketpair()
         number = theirs.fileno()
         self.stdout, self.stderr = Text(text_limit), Text(text_limit)
         self._process = subprocess.Popen(
             [*words, *settle(number)], pass_fds=[number], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            env=environment, cwd=folder)
         theirs.close()
         ours.setblocking(False)
         self._socket = ours

@@ -17,6 +17,7 @@ from typing import Any
 from nbformat import NotebookNode, from_dict
 
 from ..build.lab_source import label
+from . import sandbox
 from .channel import Channel, LostError
 from .kernel import CellRun, Kernel
 from .limits import Limits
@@ -84,12 +85,20 @@ class Referee:
 
 
 class Engine:
-    """Grades notebooks one after another; close it when done."""
+    """Grades notebooks one after another; close it when done.
 
-    def __init__(self, limits: Limits | None = None, slot: int = 0) -> None:
+    Without a working sandbox it refuses with reason and fix, unless `isolated` is False:
+    then student code runs as the grader, which only a trusted class deserves.
+    """
+
+    def __init__(self, limits: Limits | None = None, slot: int = 0, *,
+                 isolated: bool = True) -> None:
         self.limits = limits or Limits()
-        self._slot = slot
-        self._referee = Referee(self.limits)
+        self.slot = slot
+        self.isolated = isolated
+        if isolated:
+            sandbox.require()
+        self.referee = Referee(self.limits)
 
     def grade(self, notebook: NotebookNode, stubs: dict[str, str],
               blocked: tuple[str, ...] = ()) -> Graded:
@@ -102,7 +111,7 @@ class Engine:
 
     def close(self) -> None:
         """End the judge's process."""
-        self._referee.close()
+        self.referee.close()
 
 
 class _Run:
@@ -173,7 +182,8 @@ class _Run:
     def _live(self) -> Kernel:
         if self._kernel is None:
             again = list(self._history)
-            self._kernel = Kernel(self._blocked, self._limits, self._engine._slot)
+            self._kernel = Kernel(self._blocked, self._limits, self._engine.slot,
+                                  self._engine.isolated)
             self._history = []
             for source in again:
                 ended = self._kernel.run(source, self._cell_seconds())
@@ -196,7 +206,7 @@ class _Run:
             score = Score(name, 0.0, maximum, "The notebook's time was used up before this "
                           f"question ({self._limits.total_seconds:g} s for all cells).")
         else:
-            outcome = self._engine._referee.judge(cell.source, name, self._ask)
+            outcome = self._engine.referee.judge(cell.source, name, self._ask)
             score = _scored(name, maximum, outcome)
             if score.points != maximum:
                 score.notes += self._stops

@@ -87,6 +87,13 @@ def environment() -> dict[str, str]:
     }
 
 
+def open_environment(folder: str) -> dict[str, str]:
+    """The environment of a student's process without isolation, at home in `folder`."""
+    places = (str(Path(ironlaw.__file__).parent.parent), str(_INSIDE.parent))
+    return environment() | {"HOME": folder, "TMPDIR": folder, "MPLCONFIGDIR": folder,
+                            "IRONLAW_HOME": folder, "PYTHONPATH": os.pathsep.join(places)}
+
+
 @functools.cache
 def problem() -> str | None:
     """Why no sandbox can be made here, or None when one works."""

@@ -1,0 +1,51 @@
+"""`ironlaw-autograder grade FOLDER`: grade a folder of submissions in isolation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from .. import course as courses
+from ..build import notebook
+from ..grading import tables
+from ..grading.grade import Result, grade_folder
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="one .ipynb or one folder per student")
+    parser.add_argument("--lab", help="the lab that was handed in (default: read from the files)")
+    parser.add_argument("--out", type=Path, help="where gradebook, feedback and tables go "
+                        "(default: FOLDER-graded beside the folder)")
+    parser.add_argument("--accept-risk", action="store_true",
+                        help="run student code without isolation; only for a class you trust")
+    parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    course = courses.find(args.root)
+    folder = args.folder.resolve()
+    out = args.out or folder.with_name(f"{folder.name}-graded")
+    lab, results = grade_folder(course, folder, out, lab_name=args.lab,
+                                isolated=not args.accept_risk, report=_progress)
+    data = {"lab": lab.name, "maximum": lab.points, "out": str(out),
+            "results": [result.to_json() for result in results]}
+    notebook.write_if_changed(out / "grades.csv", tables.grades_csv(lab, results))
+    notebook.write_if_changed(out / "grades.json", json.dumps(data, indent=1) + "\n")
+    if args.json:
+        print(json.dumps(data, indent=1))
+        return 0
+    waiting = sum(1 for result in results if result.waiting)
+    print(f"\n{lab.name}: {len(results)} graded, {waiting} with answers that wait for a person")
+    print(f"table     {out / 'grades.csv'}\nfeedback  {out / 'feedback'}")
+    return 0
+
+
+def _progress(place: int, total: int, result: Result) -> None:
+    passed = "waits for a person" if result.waiting else "all questions passed"
+    said = tables.remarks(result) or passed
+    shown = said if len(said) <= 110 else said[:107] + "..."
+    print(f"{place:>4}/{total}  {result.student:<24} {result.score:>5g}/{result.maximum:g}  "
+          f"{result.seconds:5.1f} s  {shown}", file=sys.stderr)

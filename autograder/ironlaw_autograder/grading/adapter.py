@@ -1,0 +1,113 @@
+"""The only place that drives nbgrader: its course tree, gradebook, autograding and feedback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from sqlalchemy.exc import SAWarning
+from traitlets.config import Config
+
+from ..build import labs, notebook
+from ..build.lab_source import Lab
+from ..course import Course
+
+_HERE = "ironlaw_autograder.grading.preprocessors"
+
+
+class Classroom:
+    """One lab's course tree under `root`: gradebook, submissions, graded work, feedback."""
+
+    def __init__(self, root: Path, course: Course, lab: Lab) -> None:
+        self.root = root.resolve()
+        self.lab = lab
+        self._config = labs.settings(self.root, lab)
+        self._config.JudgeNotebook.course_root = str(course.root)
+        self._log = logging.getLogger("ironlaw_autograder.nbgrader")
+
+    def prepare(self) -> None:
+        """Enter the lab into the gradebook, with its hidden tests and points."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        labs.write_source(self.lab, self.root)
+        with _at_peace():
+            labs.generate(self.lab, Config(self._config))
+
+    def submit(self, student: str, submitted: NotebookNode) -> None:
+        """Put one submission where nbgrader looks for it."""
+        folder = self.root / "submitted" / student / self.lab.name
+        notebook.write_if_changed(folder / f"{self.lab.name}.ipynb", nbformat.writes(submitted))
+
+    def autograde(self, student: str) -> None:
+        """Grade one student's submission in isolation and save the points."""
+        config = Config(self._config)
+        config.Autograde.sanitize_preprocessors = []
+        config.Autograde.autograde_preprocessors = [
+            f"{_HERE}.JudgeNotebook", f"{_HERE}.SaveGrades",
+            "nbgrader.preprocessors.AssignLatePenalties",
+            "nbgrader.preprocessors.CheckCellMetadata"]
+        self._convert(Autograde, config, student)
+
+    def absent(self, student: str) -> None:
+        """Enter a submission that cannot be read: 0 points, nothing to mark by hand."""
+        with _at_peace(), self.gradebook() as book:
+            book.update_or_create_student(student)
+            submission = book.update_or_create_submission(self.lab.name, student)
+            for part in submission.notebooks:
+                for grade in part.grades:
+                    grade.auto_score, grade.needs_manual_grade = 0.0, False
+            book.db.commit()
+
+    def feedback(self, student: str) -> Path:
+        """Write one student's feedback page, readable without a network."""
+        config = Config(self._config)
+        config.GenerateFeedback.preprocessors = [
+            "nbgrader.preprocessors.ClearHiddenTests", "nbgrader.preprocessors.ClearMarkScheme",
+            "nbgrader.preprocessors.GetGrades",
+            "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
+        config.HTMLExporter.sanitize_html = True
+        config.HTMLExporter.mathjax_url = ""
+        config.HTMLExporter.require_js_url = ""
+        self._convert(GenerateFeedback, config, student)
+        return self.root / "feedback" / student / self.lab.name / f"{self.lab.name}.html"
+
+    def gradebook(self) -> Gradebook:
+        """nbgrader's gradebook; use it in a `with` statement."""
+        return Gradebook(f"sqlite:///{self.root / 'gradebook.db'}")
+
+    def totals(self, student: str) -> tuple[float, float, bool]:
+        """Score, maximum and whether a person still has to mark something."""
+        with self.gradebook() as book:
+            found = book.find_submission(self.lab.name, student)
+            return float(found.score), float(found.max_score), bool(found.needs_manual_grade)
+
+    def _convert(self, kind: Any, config: Config, student: str) -> None:
+        config.CourseDirectory.student_id = student
+        converter = kind(coursedir=CourseDirectory(config=config), config=config, log=self._log)
+        converter.force = True
+        with _at_peace():
+            converter.start()
+
+
+@contextmanager
+def _at_peace() -> Iterator[None]:
+    """nbgrader calls `alembic` as a program, which stands beside this Python, and fills new
+    submissions in a way about which its database layer warns."""
+    before = os.environ.get("PATH", "")
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{before}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SAWarning)
+            yield
+    finally:
+        os.environ["PATH"] = before
