@@ -92,7 +92,16 @@ def test_no_sentence_is_said_twice(item: Item) -> None:
 def test_the_right_option_does_not_stand_out_by_length(item: Choice) -> None:
     lengths = {o.letter: len(o.text) for o in item.options}
     others = [n for letter, n in lengths.items() if letter != item.key]
-    assert lengths[item.key] <= 2.0 * max(others), lengths
+    assert 0.7 <= lengths[item.key] / (sum(others) / len(others)) <= 1.3, lengths
+
+
+def test_no_rule_of_thumb_finds_the_right_options() -> None:
+    """Neither "the longest" nor "always B" may get far without knowing anything."""
+    asked = [i for i in ITEMS if isinstance(i, Choice)]
+    longest = sum(max(i.options, key=lambda o: len(o.text)).letter == i.key for i in asked)
+    assert longest <= len(asked) / 2
+    for letter in "ABCD":
+        assert sum(i.key == letter for i in asked) <= len(asked) / 2, letter
 
 
 @pytest.mark.parametrize(("old", "new", "named"), [

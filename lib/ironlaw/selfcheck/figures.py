@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from typing import Any
 
 from ..errors import InputError
 from .kinds import Figure, Item
@@ -17,17 +18,32 @@ _ROOTS = ("predict.", "document.")
 
 def compute(figure: Figure) -> float:
     """The figure's value in its own unit, freshly computed."""
-    if not figure.call.startswith(_ROOTS):
-        raise InputError(f"figure {figure.name}: call", figure.call,
-                         "a function of ironlaw.predict or ironlaw.document")
-    module, _, name = figure.call.rpartition(".")
-    function = getattr(importlib.import_module(f"ironlaw.{module}"), name)
-    value = float(function(**figure.arguments))
+    value = _called(figure.call, figure.arguments, figure.attribute)
     if figure.over:
-        value /= float(function(**{**figure.arguments, **figure.over}))
+        value /= _called(figure.call, {**figure.arguments, **figure.over}, figure.attribute)
     if figure.complement:
         value = 1.0 - value
     return value / figure.scale
+
+
+def _called(call: str, arguments: dict[str, Any], attribute: str) -> float:
+    """The result, or an attribute of it; an argument may itself be a call."""
+    result = _function(call)(**{name: _argument(value) for name, value in arguments.items()})
+    return float(getattr(result, attribute) if attribute else result)
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, dict):
+        inner = dict(value)
+        return _function(inner.pop("call"))(**inner)
+    return value
+
+
+def _function(call: str) -> Any:
+    if not call.startswith(_ROOTS):
+        raise InputError("call", call, "a function of ironlaw.predict or ironlaw.document")
+    module, _, name = call.rpartition(".")
+    return getattr(importlib.import_module(f"ironlaw.{module}"), name)
 
 
 def audit(items: Iterable[Item]) -> list[str]:

@@ -72,7 +72,8 @@ class RubricLine:
 class Figure:
     """A number that an item prints or leans on, and the library call that yields it.
 
-    `call` is a dotted path below `ironlaw` ("predict.iron_law.training_flops"); `over`
+    `call` is a dotted path below `ironlaw` ("predict.iron_law.training_flops"), and an
+    argument may be such a call too; `attribute` picks one field of the result. `over`
     replaces some arguments in a second call by which the first is divided (a ratio), and
     `complement` takes what is missing from 1 (a saving). The result is divided by `scale`.
     `shown` stands word for word in the item; `printed` is its value in `unit`, equal to
@@ -90,6 +91,7 @@ class Figure:
     scale: float = 1.0
     over: dict[str, Any] = field(default_factory=dict)
     complement: bool = False
+    attribute: str = ""
     greater_than: float | None = None
     less_than: float | None = None
 
