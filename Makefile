@@ -1,13 +1,18 @@
 # make lab    build .venv, then JupyterLab on chapter 1 in a working copy
 # make test   build .venv, then everything that can be checked on this machine
 #
+# make lint       style, types and the direction of imports
+# make notebooks  derive the notebooks from their text sources
+# make derived    fail on a derived notebook that is stale or gives an answer away
+# make clean      remove .venv and what tools left behind, never your workbook
+#
 #   PYTHON=python3.12   the interpreter to build .venv with (3.11 or newer)
 #   TORCH=cpu           PyTorch's small build without CUDA
 #   ARGS="--port 9000"  further words for `ironlaw lab` or pytest
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help lab test lint notebooks env-labs env-dev clean
+.PHONY: help lab test lint derived notebooks env-labs env-dev clean
 
 # The first Python on this machine that is new enough, unless PYTHON names one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -24,13 +29,16 @@ lab: env-labs
 	@$(BIN)/ironlaw lab $(ARGS)
 
 # pytest comes last, so that its closing line closes the run.
-test: env-dev lint
+test: env-dev lint derived
 	@$(BIN)/python -m pytest --durations=15 $(ARGS)
 
 lint: env-dev
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+derived: env-dev
+	@$(BIN)/ironlaw-autograder check
 
 notebooks: env-dev
 	@$(BIN)/ironlaw-autograder build

@@ -56,12 +56,12 @@ def chosen_port(asked: int | None) -> int:
     """The port asked for, or the first free one from 8888; refuses a taken port by name."""
     if asked is not None:
         port = count("port", asked, low=1, high=65535)
-        if not _free(port):
-            raise InputError("port", port, "a port that you may use and that is free",
+        if obstacle := _obstacle(port):
+            raise InputError("port", port, f"free, and this one is not ({obstacle})",
                              "Leave --port out and the first free one is taken.")
         return port
     for port in range(FIRST_PORT, FIRST_PORT + PORTS_TRIED):
-        if _free(port):
+        if not _obstacle(port):
             return port
     raise UnavailableError("a free port", f"{FIRST_PORT} to {FIRST_PORT + PORTS_TRIED - 1} "
                            "are all taken.", "Name one with --port.")
@@ -113,15 +113,16 @@ def prepare_environment(folder: Path) -> None:
         os.environ["JUPYTER_TOKEN"] = secrets.token_hex(24)
 
 
-def _free(port: int) -> bool:
+def _obstacle(port: int) -> str:
+    """Why nobody can listen on `port` now; empty when one can."""
     with socket.socket() as probe:
         if sys.platform != "win32":  # there the option would let two servers share a port
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+        except OSError as problem:
+            return (problem.strerror or str(problem)).lower()
+    return ""
 
 
 def _serve(options: list[str]) -> int:

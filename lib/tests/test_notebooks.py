@@ -1,0 +1,101 @@
+"""Every notebook of the course runs from top to bottom in a fresh kernel.
+
+A chapter's kernel must fit beside others on a small shared server, so its peak memory
+is measured and bounded; the seconds it took are told but decide nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+LABS = sorted((ROOT / "labs").glob("*/*.ipynb"))
+MEGABYTE = 1e6
+CHAPTER_MEMORY_MB = 400
+CELL_SECONDS = 120
+
+# Appended to a copy of the notebook. Peak resident memory comes in bytes on macOS and in
+# KiB on Linux.
+PROBE = """
+import json, resource, sys
+print(json.dumps({
+    "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            * (1 if sys.platform == "darwin" else 1024),
+    "torch": "torch" in sys.modules,
+}))
+"""
+
+
+@dataclass
+class Run:
+    """A notebook after its run; `peak_mb` and `torch` are the kernel's own word."""
+
+    book: Any
+    seconds: float
+    peak_mb: float
+    torch: bool
+
+    def outputs(self, kind: str) -> list[Any]:
+        """Every output of one type (`error`, `stream`, `display_data` ...)."""
+        return [output for cell in self.book.cells if cell.cell_type == "code"
+                for output in cell.outputs if output.output_type == kind]
+
+
+def execute(file: Path, folder: Path, *, allow_errors: bool = False) -> Run:
+    """Run a copy of `file` in `folder`, in a kernel of its own."""
+    book = nbformat.read(file, as_version=4)
+    book.cells.append(nbformat.v4.new_code_cell(PROBE))
+    start = time.perf_counter()
+    NotebookClient(book, timeout=CELL_SECONDS, kernel_name="python3", allow_errors=allow_errors,
+                   resources={"metadata": {"path": str(folder)}}).execute()
+    seconds = time.perf_counter() - start
+    told = json.loads(book.cells.pop().outputs[0]["text"])
+    return Run(book, seconds, told["peak"] / MEGABYTE, told["torch"])
+
+
+def tell(file: Path, run: Run) -> None:
+    """One line that pytest shows with -s or on failure."""
+    print(f"{file.name}: {run.seconds:.1f} s, kernel peak {run.peak_mb:.0f} MB")
+
+
+def test_there_are_chapters() -> None:
+    assert CHAPTERS
+
+
+@pytest.mark.parametrize("file", CHAPTERS, ids=lambda f: f.stem)
+def test_chapter_runs(file: Path, tmp_path: Path,
+                      record_property: Callable[[str, object], None]) -> None:
+    run = execute(file, tmp_path)
+    tell(file, run)
+    record_property("seconds", run.seconds)
+    record_property("kernel_peak_mb", run.peak_mb)
+    assert run.peak_mb < CHAPTER_MEMORY_MB
+    assert not run.torch, "a chapter never needs torch"
+    complaints = [o.text for o in run.outputs("stream") if o.name == "stderr"]
+    assert not complaints, "a warning in a chapter is noise to its reader"
+
+
+def test_execute_reports_errors_and_memory(tmp_path: Path) -> None:
+    """The runner itself: a failing cell fails, and held memory is seen."""
+    book = nbformat.v4.new_notebook(cells=[
+        nbformat.v4.new_code_cell("kept = bytearray(200_000_000)"),
+        nbformat.v4.new_code_cell("1 / 0"),
+    ])
+    file = tmp_path / "broken.ipynb"
+    nbformat.write(book, file)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        execute(file, tmp_path)
+    run = execute(file, tmp_path, allow_errors=True)
+    assert [error.ename for error in run.outputs("error")] == ["ZeroDivisionError"]
+    assert 200 < run.peak_mb < 1000
+    assert not run.torch
