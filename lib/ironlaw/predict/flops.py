@@ -112,6 +112,16 @@ def blocks_per_run(steps: int, layers: int, batch: int, seq: int, width: int) ->
     return count("steps", steps) * blocks_per_step(layers, batch, seq, width)
 
 
+def attention_overtakes(width: int, layers: int = 1, vocab: int = 0) -> float:
+    """Sequence length at which the S x S products cost as much as all else, tokens.
+
+    6 d for the blocks alone; with an output head of V words over N_L blocks,
+    6 d + V / (2 N_L). The batch cancels.
+    """
+    d, n = count("width", width), count("layers", layers)
+    return 6.0 * d + count("vocab", vocab, low=0) / (2.0 * n)
+
+
 def head_forward(batch: int, seq: int, width: int, vocab: int) -> float:
     """Forward FLOP of the output head, 2 B S d V."""
     return 2.0 * count("batch", batch) * count("seq", seq) * count("width", width) * count(
