@@ -248,7 +248,7 @@ def state_bytes(parameters: float = 7e9) -> Still:
         axes.grid(False, axis="y")
         axes.set_ylim(1.5, -0.5)
         axes.set_xlabel("gigabytes (10⁹ bytes), without activations")
-        axes.set_title(f"What a model of {significant(parameters / 1e9)} billion parameters keeps in memory")
+        axes.set_title(f"What {significant(parameters / 1e9)} billion parameters keep in memory")
     ratio = kept.total / kept.weights
     words = ", ".join(f"{name} {gigabytes(size)}" for name, size, _ in parts)
     caption = (f"Training keeps {gigabytes(kept.total)}: {words}. Inference keeps the weights "

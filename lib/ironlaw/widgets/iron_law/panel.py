@@ -47,11 +47,11 @@ class IronLawPanel(Panel):
             "Workload", "ironlaw-workload",
             [*transformer.WORKLOADS, OWN_MODEL, OWN_O], run.name)
         self.parameters = typed("P, in billions", "ironlaw-p", shown(run.parameters / 1e9),
-                                width="225px")
+                                width="215px")
         self.tokens = typed("D, in billions", "ironlaw-d", shown(run.tokens / 1e9),
-                            width="225px")
+                            width="215px")
         self.operations = typed("O, in FLOP", "ironlaw-o",
-                                shown(training_flops(run.parameters, run.tokens)), width="225px")
+                                shown(training_flops(run.parameters, run.tokens)), width="215px")
         self.source = widgets.HTML()
         self.accelerator = slider("SelectionSlider", "Accelerator", "ironlaw-accelerator",
                                   options=state.device_names(), value=accelerator)
@@ -179,10 +179,10 @@ def _tiles(now: State, outcome: state.Outcome) -> tuple[tuple[str, str], ...]:
     return (
         ("time", duration(outcome.seconds)),
         (f"needed within {state.plain_duration(now.deadline)}", f"{outcome.needed:,} accelerators"),
-        ("cost", NOT_KNOWN if outcome.cost is None else dollars(outcome.cost)),
-        ("energy", NOT_KNOWN if outcome.joules is None else state.energy(outcome.joules)),
+        ("cost", "not known" if outcome.cost is None else dollars(outcome.cost)),
+        ("energy", "not known" if outcome.joules is None else state.energy(outcome.joules)),
         ("carbon, CO2",
-         NOT_KNOWN if outcome.carbon_kg is None else state.mass(outcome.carbon_kg)),
+         "not known" if outcome.carbon_kg is None else state.mass(outcome.carbon_kg)),
     )
 
 
