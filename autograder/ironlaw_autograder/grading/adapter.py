@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from ironlaw.errors import IronlawError
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateFeedback
+from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
@@ -26,6 +28,26 @@ from ..course import Course
 _HERE = "ironlaw_autograder.grading.preprocessors"
 
 
+class GradingError(IronlawError):
+    """nbgrader could not process one submission; the text is its cause."""
+
+
+class _Kept(logging.Handler):
+    """nbgrader tells the cause of a failure to its log alone."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record.getMessage())
+
+    def cause(self) -> str:
+        """The first traceback's text, or the first message."""
+        traces = [text for text in self.records if "Traceback" in text]
+        return (traces or self.records or [""])[0].strip()[-2_000:]
+
+
 class Classroom:
     """One lab's course tree under `root`: gradebook, submissions, graded work, feedback."""
 
@@ -34,7 +56,9 @@ class Classroom:
         self.lab = lab
         self._config = labs.settings(self.root, lab)
         self._config.JudgeNotebook.course_root = str(course.root)
-        self._log = logging.getLogger("ironlaw_autograder.nbgrader")
+        self._log = logging.getLogger("ironlaw_autograder.nbgrader.grading")
+        self._log.setLevel(logging.ERROR)
+        self._log.propagate = False
 
     def prepare(self) -> None:
         """Enter the lab into the gradebook, with its hidden tests and points."""
@@ -75,9 +99,7 @@ class Classroom:
             "nbgrader.preprocessors.ClearHiddenTests", "nbgrader.preprocessors.ClearMarkScheme",
             "nbgrader.preprocessors.GetGrades",
             "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
-        config.HTMLExporter.sanitize_html = True
-        config.HTMLExporter.mathjax_url = ""
-        config.HTMLExporter.require_js_url = ""
+        config.GenerateFeedback.exporter_class = "ironlaw_autograder.grading.pages.FeedbackPage"
         self._convert(GenerateFeedback, config, student)
         return self.root / "feedback" / student / self.lab.name / f"{self.lab.name}.html"
 
@@ -95,8 +117,15 @@ class Classroom:
         config.CourseDirectory.student_id = student
         converter = kind(coursedir=CourseDirectory(config=config), config=config, log=self._log)
         converter.force = True
-        with _at_peace():
-            converter.start()
+        said = _Kept()
+        self._log.addHandler(said)
+        try:
+            with _at_peace():
+                converter.start()
+        except NbGraderException as problem:
+            raise GradingError(said.cause() or str(problem)) from problem
+        finally:
+            self._log.removeHandler(said)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ..course import Course
 from ..judge.engine import Engine, Score
 from ..judge.limits import Limits
 from . import intake, preprocessors
-from .adapter import Classroom
+from .adapter import Classroom, GradingError
 
 
 @dataclass
@@ -92,7 +92,10 @@ def _graded(classroom: Classroom, student: str, notebook: NotebookNode, result: 
     result.events = graded.events
     result.score, result.maximum, _ = classroom.totals(student)
     result.waiting = sum(score.maximum for score in graded.scores if score.points is None)
-    classroom.feedback(student)
+    try:
+        classroom.feedback(student)
+    except GradingError as problem:  # the grade stands without its page
+        result.events.append(f"no feedback page: {problem}")
 
 
 def _which(known: list[Lab], name: str | None, submissions: list[intake.Submission]) -> Lab:

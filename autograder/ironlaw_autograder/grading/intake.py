@@ -21,6 +21,9 @@ from nbformat import NotebookNode, v4
 MAX_BYTES = 30_000_000
 _UNSAFE = re.compile(r"[\x00-\x1f/\\*?\[\]:<>|\"+]")
 
+_RECORD = {"cell_type", "checksum", "grade", "grade_id", "locked", "points", "schema_version",
+           "solution", "task"}
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -112,7 +115,9 @@ def _cell(raw: dict[str, Any]) -> NotebookNode:
     metadata = raw.get("metadata")
     record = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     if isinstance(record, dict) and isinstance(record.get("grade_id"), str):
-        made.metadata["nbgrader"] = nbformat.from_dict({"grade_id": record["grade_id"]})
+        kept = {key: value for key, value in record.items()
+                if key in _RECORD and isinstance(value, str | int | float | bool)}
+        made.metadata["nbgrader"] = nbformat.from_dict(kept)
     return made
 
 
