@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST = 2_000
-_TRUE = {"true", "t", "yes", "y", "right", "correct", "holds", "đung"}
+_TRUE = {"true", "t", "yes", "y", "right", "correct", "holds", "đung", "dung"}
 _FALSE = {"false", "f", "no", "n", "wrong", "incorrect", "sai"}
 
 
