@@ -156,6 +156,58 @@ def adam(
     return AdamState(theta, m, v, t)
 
 
+def sgd(
+    parameters: NDArray[np.float64] | float,
+    gradient: NDArray[np.float64] | float,
+    learning_rate: float = 1e-2,
+) -> NDArray[np.float64] | float:
+    """One step of gradient descent, theta - eta g: no state at all."""
+    return parameters - positive("learning_rate", learning_rate) * gradient
+
+
+@dataclass(frozen=True)
+class OneMoment:
+    """What momentum or RMSprop hands to the next step: theta and one number for each."""
+
+    parameters: NDArray[np.float64] | float
+    moment: NDArray[np.float64] | float
+
+
+def momentum(
+    state: OneMoment,
+    gradient: NDArray[np.float64] | float,
+    learning_rate: float = 1e-2,
+    beta: float = 0.9,
+) -> OneMoment:
+    """One step with velocity u = beta u + g and theta - eta u, as PyTorch's SGD has it.
+
+    The velocity is a weighted sum, not an average: along a constant gradient it grows to
+    g / (1 - beta), ten gradients at 0.9.
+    """
+    velocity = fraction("beta", beta) * state.moment + gradient
+    eta = positive("learning_rate", learning_rate)
+    return OneMoment(state.parameters - eta * velocity, velocity)
+
+
+def rmsprop(
+    state: OneMoment,
+    gradient: NDArray[np.float64] | float,
+    learning_rate: float = 1e-2,
+    decay: float = 0.99,
+    epsilon: float = 1e-8,
+) -> OneMoment:
+    """One step of RMSprop (Hinton 2012): divide by the root of the average squared gradient.
+
+    The average starts at zero and is not corrected for that, so with decay 0.99 the first
+    step is ten learning rates long.
+    """
+    share = fraction("decay", decay)
+    square = share * state.moment + (1.0 - share) * gradient * gradient
+    step = positive("learning_rate", learning_rate) * gradient
+    return OneMoment(
+        state.parameters - step / (square**0.5 + positive("epsilon", epsilon)), square)
+
+
 def batch_ratio(batch: int, reference_batch: int) -> float:
     """How many times larger a batch is than the reference."""
     return count("batch", batch) / count("reference_batch", reference_batch)
