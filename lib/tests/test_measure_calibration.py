@@ -250,14 +250,37 @@ def test_copying_counts_the_bytes_read_and_the_bytes_written(
 
 
 def test_a_busy_machine_and_too_many_threads_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "load_per_cpu", lambda: 0.1)
     monkeypatch.setattr(host, "cpu_quota", lambda: 8.0)
+    assert host.circumstances(threads=8, share=0.97) == {}
     assert host.circumstances(threads=8) == {}
-    monkeypatch.setattr(host, "load_per_cpu", lambda: 3.0)
     monkeypatch.setattr(host, "cpu_quota", lambda: 2.0)
-    notes = host.circumstances(threads=8)
+    notes = host.circumstances(threads=8, share=0.45)
     assert "OMP_NUM_THREADS to 2" in notes["threads"]
-    assert "3.0" in notes["busy"]
+    assert "45 %" in notes["busy"]
+
+
+def test_the_processor_share_is_cpu_time_over_clock_time_of_all_threads(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(monkeypatch)
+    monkeypatch.setattr(timing.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(timing.torch, "sin", lambda *_, **__: clock.work(0.01))
+    # Two of four threads' worth of CPU time passes.
+    monkeypatch.setattr(timing.time, "process_time", lambda: 2 * clock.now)
+    assert timing.processor_share() == pytest.approx(0.5)
+
+
+def test_a_device_that_runs_out_of_memory_keeps_what_was_measured(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    def rate(product: matmul.Product, *_: object) -> float:
+        if product.m > 8:
+            raise RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)")
+        return 1e12
+
+    monkeypatch.setattr(matmul, "_rate", rate)
+    found = matmul.sweep(CPU, "fp32", seconds=1.0,
+                         wanted=[matmul.Product(8, 8, 8), matmul.Product(9, 9, 9)])
+    assert found.rates == {"8": 1e12}
+    assert "out of memory" in found.skipped["9"]
 
 
 def test_an_emulated_format_is_named_as_such() -> None:

@@ -47,7 +47,7 @@ def calibrate(
     budget = number("seconds", seconds if seconds is not None else _DEFAULT_SECONDS[here.type],
                     low=0.5, high=3600.0, unit="s")
     say = progress or (lambda line: None)
-    reasons, notes = dict(here.reasons), host.circumstances(here.threads)
+    reasons, notes = dict(here.reasons), host.circumstances(here.threads, timing.processor_share())
     with timing.on(here.torch_device):
         peaks = _peaks(here, chosen, budget * _MATMUL_SHARE, reasons, notes, say)
         say("copy bandwidth")
@@ -100,9 +100,12 @@ def _peaks(here: Device, dtypes: list[str], seconds: float, reasons: dict[str, s
         except RuntimeError as problem:  # "not implemented for 'Half'" on an old CPU build
             reasons[f"matmul.{dtype}"] = f"PyTorch refused: {str(problem).splitlines()[0]}"
             continue
+        squares = [name for name in rates.rates if "x" not in name]
+        if not squares:
+            reasons[f"matmul.{dtype}"] = f"No product could be run: {rates.skipped}"
+            continue
         best = max(rates.rates, key=lambda name: rates.rates[name])
-        square = max((name for name in rates.rates if "x" not in name),
-                     key=lambda name: rates.rates[name])
+        square = max(squares, key=lambda name: rates.rates[name])
         found[dtype] = MatmulRate(dtype=dtype, flops_per_second=rates.rates[best],
                                   size=int(square), by_size=rates.rates, best=best)
         if rates.skipped:

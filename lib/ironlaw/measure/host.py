@@ -12,7 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 
-_BUSY = 0.75  # programs per CPU
+_UNDISTURBED = 0.8  # share of CPU time below which another program must be running
 _CGROUP = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -55,26 +55,22 @@ def cpu_quota(cgroup: Path = _CGROUP) -> float | None:
     return quota_us / period_us if quota_us and quota_us > 0 and period_us else None
 
 
-def load_per_cpu() -> float | None:
-    """Programs that wanted to run over the last minute, per CPU; None where none is kept."""
-    try:
-        return os.getloadavg()[0] / (os.cpu_count() or 1)
-    except (AttributeError, OSError):
-        return None
+def circumstances(threads: int, share: float | None = None) -> dict[str, str]:
+    """What makes times measured now with `threads` CPU threads longer than they need be.
 
-
-def circumstances(threads: int) -> dict[str, str]:
-    """What makes times measured now with `threads` CPU threads worse than they could be."""
+    `share` is the part of its CPUs that this program really gets (`timing.processor_share`).
+    """
     notes: dict[str, str] = {}
-    quota, load = cpu_quota(), load_per_cpu()
+    quota = cpu_quota()
     if quota is not None and threads > quota:
         notes["threads"] = (
             f"PyTorch uses {threads} threads, but this container may use only {quota:g} "
             f"CPUs: set OMP_NUM_THREADS to {max(1, int(quota))}.")
-    if load is not None and load > _BUSY:
+    if share is not None and share < _UNDISTURBED:
         notes["busy"] = (
-            f"Programs kept this machine busy ({load:.1f} waiting or running per CPU over the "
-            "last minute): times may be long and uneven. Measure again when it is quiet.")
+            f"Other programs were running: this one got {100 * share:.0f} % of the CPU time that "
+            f"its {threads} threads could use. Times are long and uneven; measure again when the "
+            "machine is quiet.")
     return notes
 
 

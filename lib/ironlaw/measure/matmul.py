@@ -110,7 +110,9 @@ def sweep(
                 share = max(0.01, left / (len(todo) - position))
                 try:
                     latest = rates[product.name] = _rate(product, number, device, share)
-                except torch.OutOfMemoryError:
+                except RuntimeError as problem:
+                    if "out of memory" not in str(problem):
+                        raise
                     skipped[product.name] = "the device ran out of memory"
     return Sweep(rates, skipped)
 

@@ -7,10 +7,11 @@ the median is reported with the interquartile range beside it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..config import RunConfig
 from ..errors import InputError, count
@@ -70,7 +71,7 @@ def measure_steps(
         dtypes = dtypes_used(configs[0].precision, target)
     peak, no_peak = peak_for(here, profile, dtypes)
     notes = {
-        **host.circumstances(here.threads),
+        **host.circumstances(here.threads, timing.processor_share()),
         "timing": f"{steps} steps after {warmup} of warm-up on {here.type}, {here.threads} CPU "
                   "threads" + (", stamped by the GPU." if here.type == "cuda" else
                                ", the device idle at both ends of each."),
@@ -153,8 +154,7 @@ def _measurement(config: RunConfig, here: Device, work: flops.StepFlops, samples
 def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmup: int,
            seed: int) -> tuple[list[list[float]], int]:
     """Seconds of each measured step per configuration, and the parameters trained."""
-    cuda = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=cuda):
+    with _own_random_state(device):
         torch.manual_seed(seed)
         train = gpt2_step.build(configs[0], device)
         batches = [gpt2_step.random_batches(config, device, seed) for config in configs]
@@ -169,6 +169,16 @@ def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmu
         samples = clock(one, device, steps * len(configs))
         parameters = sum(p.numel() for p in train.model.parameters())
     return [samples[first::len(configs)] for first in range(len(configs))], parameters
+
+
+@contextlib.contextmanager
+def _own_random_state(device: torch.device) -> Iterator[None]:
+    """Random numbers drawn inside leave those outside as they were."""
+    mps = torch.mps.get_rng_state() if device.type == "mps" else None
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+    if mps is not None:
+        torch.mps.set_rng_state(mps)
 
 
 def _release(device: torch.device) -> None:

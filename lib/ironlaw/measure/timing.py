@@ -88,6 +88,23 @@ def sample(
     return found
 
 
+def processor_share(seconds: float = 0.1) -> float:
+    """The part of its threads' CPU time that this program gets now, from 0 to about 1.
+
+    All threads compute sines; on a quiet machine CPU time passes as fast as the clock on
+    each of them. Half of it means that another program takes the other half. (A matrix
+    product would not do: some libraries keep to threads of their own number.)
+    """
+    threads = torch.get_num_threads()
+    values = torch.ones(threads * 65_536)  # two of the smallest pieces that PyTorch hands out
+    result = torch.sin(values)
+    began, used = time.perf_counter(), time.process_time()
+    while time.perf_counter() - began < seconds:
+        torch.sin(values, out=result)
+    clock = time.perf_counter() - began
+    return (time.process_time() - used) / (clock * threads)
+
+
 @dataclass(frozen=True)
 class Spread:
     """Median and interquartile range of samples, in the samples' unit."""
