@@ -33,6 +33,10 @@ class Result:
         """Plain JSON values with the schema version and the kind."""
         return {"schema": SCHEMA_VERSION, "kind": self.kind, **_plain(self)}
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows: the same as `print`."""
+        printer.text(str(self))
+
     @classmethod
     def from_json(cls, data: dict[str, Any] | str) -> Self:
         """Rebuild a result from `to_json`'s value or its text."""
@@ -104,6 +108,10 @@ class DeviceProfile(Result):
         return Peak(flops_per_second=rate.flops_per_second,
                     source=f"calibrated on {self.name}: {dtype} matmul {rate.shape}")
 
+    def __str__(self) -> str:
+        from . import results_text
+        return results_text.device(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepMeasurement(Result):
@@ -128,6 +136,10 @@ class StepMeasurement(Result):
     tokens_per_second: float
     peak: Peak | None
     mfu: float | None
+
+    def __str__(self) -> str:
+        from . import results_text
+        return results_text.step(self)
 
 
 @dataclass(frozen=True, kw_only=True)

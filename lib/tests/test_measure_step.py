@@ -78,6 +78,8 @@ def test_a_step_is_measured_whole() -> None:
     assert found.peak.source.startswith("calibrated on")
     assert RunConfig.from_json(found.config) == TINY
     assert StepMeasurement.from_json(json.dumps(found.to_json())) == found
+    assert "tokens/s" in str(found)
+    assert "MFU not had: why" in str(dataclasses.replace(found, mfu=None, reasons={"mfu": "why"}))
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ import sys
 import time
 
 from .. import workspace
-from ..hardware import Accelerator, accelerator
 from ..results import DeviceProfile
-from ..units import gibibytes, percent, si
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `ironlaw calibrate`."""
     parser.add_argument("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
     parser.add_argument("--seconds", type=float,
                         help="about how long it may take (default: 15, on an accelerator 20)")
@@ -23,11 +22,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Calibrate, save the profile, print it."""
     profile = measured(args.device, args.seconds, args.dtypes.split(",") if args.dtypes else None)
     if args.json:
         print(json.dumps(profile.to_json(), indent=1))
     else:
-        print(table(profile))
+        print(profile)
         print(f"\nSaved to {workspace.path()}.")
     return 0
 
@@ -46,39 +46,3 @@ def measured(device: str | None = None, seconds: float | None = None,
     say("done")
     workspace.save_profile(profile)
     return profile
-
-
-def table(profile: DeviceProfile) -> str:
-    """The profile in words, beside what the catalogue promises where it knows the device."""
-    entry = accelerator(profile.catalogue_name) if profile.catalogue_name else None
-    memory = gibibytes(profile.memory_bytes) if profile.memory_bytes else "memory unknown"
-    lines = [f"{profile.name} ({profile.device_type}), {memory}, {profile.threads} CPU threads",
-             f"PyTorch {profile.versions.get('torch', '?')}, measured {profile.measured_on}", ""]
-    lines.append(f"  {'quantity':<34} {'measured':>14} {'promised':>14} {'reached':>8}")
-    for dtype, rate in profile.matmul.items():
-        promised = _promised(entry, dtype)
-        lines.append(_row(f"{dtype} matmul, {rate.shape}", rate.flops_per_second, "FLOP/s",
-                          promised))
-    lines.append(_row("copy, read + written", profile.copy_bytes_per_second, "B/s",
-                      _promised(entry, "bandwidth")))
-    lines.append(_row("host to device", profile.host_to_device_bytes_per_second, "B/s", None))
-    lines.append(_row("launch of one tiny operation", profile.launch_seconds, "s", None))
-    explained = {**profile.reasons, **profile.notes}
-    if explained:
-        lines += ["", "Notes"]
-        lines += [f"  {name}: {text}" for name, text in explained.items()
-                  if not name.endswith(".skipped")]
-    return "\n".join(lines)
-
-
-def _promised(entry: Accelerator | None, field: str) -> float | None:
-    if entry is None or (field != "bandwidth" and field not in entry.peaks):
-        return None
-    return entry.figure(field).value
-
-
-def _row(label: str, value: float | None, unit: str, promised: float | None) -> str:
-    shown = si(value, unit) if value is not None else "not had"
-    sheet = si(promised, unit) if promised else ""
-    share = percent(value / promised) if value is not None and promised else ""
-    return f"  {label:<34} {shown:>14} {sheet:>14} {share:>8}".rstrip()

@@ -1,0 +1,67 @@
+"""Results for the eye: what `print` and a notebook show of a profile or a measured step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .hardware import Accelerator, accelerator
+from .units import gibibytes, percent, si, significant
+
+if TYPE_CHECKING:
+    from .results import DeviceProfile, StepMeasurement
+
+
+def device(profile: DeviceProfile) -> str:
+    """The profile in words, beside what the catalogue promises where it knows the device."""
+    entry = accelerator(profile.catalogue_name) if profile.catalogue_name else None
+    memory = gibibytes(profile.memory_bytes) if profile.memory_bytes else "memory unknown"
+    lines = [f"{profile.name} ({profile.device_type}), {memory}, {profile.threads} CPU threads",
+             f"PyTorch {profile.versions.get('torch', '?')}, measured {profile.measured_on}", ""]
+    lines.append(f"  {'quantity':<34} {'measured':>14} {'promised':>14} {'reached':>8}")
+    for dtype, rate in profile.matmul.items():
+        promised = _promised(entry, dtype)
+        lines.append(_row(f"{dtype} matmul, {rate.shape}", rate.flops_per_second, "FLOP/s",
+                          promised))
+    lines.append(_row("copy, read + written", profile.copy_bytes_per_second, "B/s",
+                      _promised(entry, "bandwidth")))
+    lines.append(_row("host to device", profile.host_to_device_bytes_per_second, "B/s", None))
+    lines.append(_row("launch of one tiny operation", profile.launch_seconds, "s", None))
+    explained = {**profile.reasons, **profile.notes}
+    if explained:
+        lines += ["", "Notes"]
+        lines += [f"  {name}: {text}" for name, text in explained.items()
+                  if not name.endswith(".skipped")]
+    return "\n".join(lines)
+
+
+def step(measured: StepMeasurement) -> str:
+    """A measured step in three lines: what, how fast, and how near to the peak."""
+    config = measured.config
+    if measured.mfu is not None and measured.peak is not None:
+        use = f"MFU {percent(measured.mfu)} of {si(measured.peak.flops_per_second, 'FLOP/s')} " \
+              f"({measured.peak.source})"
+    else:
+        use = f"MFU not had: {measured.reasons.get('mfu', 'there is no peak to divide by.')}"
+    lines = [
+        f"{config.get('model')}, {measured.tokens_per_step:,} tokens a step, "
+        f"{config.get('precision')}, on {measured.device}",
+        f"{si(measured.step_seconds, 's')} a step (median of {len(measured.samples)}, the middle "
+        f"half spans {si(measured.spread_seconds, 's')}), "
+        f"{significant(measured.tokens_per_second, 4)} tokens/s",
+        f"{use}; {si(measured.flops_per_step, 'FLOP')} a step",
+    ]
+    return "\n".join([*lines, *(measured.notes[n] for n in ("busy", "threads")
+                                if n in measured.notes)])
+
+
+def _promised(entry: Accelerator | None, field: str) -> float | None:
+    if entry is None or (field != "bandwidth" and field not in entry.peaks):
+        return None
+    return entry.figure(field).value
+
+
+def _row(label: str, value: float | None, unit: str, promised: float | None) -> str:
+    shown = si(value, unit) if value is not None else "not had"
+    sheet = si(promised, unit) if promised else ""
+    share = percent(value / promised) if value is not None and promised else ""
+    return f"  {label:<34} {shown:>14} {sheet:>14} {share:>8}".rstrip()
