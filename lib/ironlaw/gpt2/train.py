@@ -28,7 +28,8 @@ from .runtime import Interruption
 from .settings import TrainSettings
 
 WARMUP_WINDOWS = 2
-VALIDATION_TOKENS = 16_384
+VALIDATION_BATCHES, VALIDATION_TOKENS = 8, 16_384
+"""Held-back text to average over: as many batches, or as many tokens if that is less."""
 
 
 class NonFiniteLossError(IronlawError):
@@ -139,12 +140,13 @@ class Trainer:
             began = time.perf_counter()
             while self.step < self.settings.steps:
                 self._one_step()
-                due = self._checkpoint_due() or interruption.requested
-                if due or len(self._pending) >= window:
+                due = self._checkpoint_due()
+                if due or interruption.requested or len(self._pending) >= window:
                     on_progress(self._settle(began))
-                    if due:
+                    stop = interruption.requested and self.step < self.settings.steps
+                    if due or stop:
                         last = self.save()
-                    if interruption.requested and self.step < self.settings.steps:
+                    if stop:
                         raise InterruptedRunError(self.out, self.step, self.settings.steps)
                     began = time.perf_counter()
         return last if last is not None else self.save()
@@ -178,7 +180,8 @@ class Trainer:
         except InputError:
             return None
         model.eval()
-        batches = math.ceil(VALIDATION_TOKENS / (run.batch * run.sequence))
+        enough = math.ceil(VALIDATION_TOKENS / (run.batch * run.sequence))
+        batches = min(VALIDATION_BATCHES, enough)
         total = torch.zeros((), device=self.device)
         for _ in range(batches):
             with self.train_step.precision.autocast():
