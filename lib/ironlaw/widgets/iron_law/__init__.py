@@ -3,8 +3,8 @@
     from ironlaw.widgets import iron_law
     iron_law.show(preset="GPT-3", accelerators=1024)
 
-`state` holds what is set and what follows from it, `picture` draws it, `panel` is the
-shell of controls. Taught in chapter 1; the other widgets follow this pattern.
+`state` holds what is set and what follows from it, `picture` draws it, `shell` has the
+controls. Taught in chapter 1; the other widgets follow this pattern.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def panel(preset: str = "GPT-2 XL", **settings: Any) -> Any:
     (0.01-1), `accelerators`, `deadline_days`, `price` (USD per accelerator-hour),
     `watts`, `pue`, `kg_per_kwh`, `spare` (0-0.9). Raises `InputError` for others.
     """
-    from .panel import IronLawPanel
+    from .shell import IronLawPanel
 
     return IronLawPanel(preset, **settings)
 

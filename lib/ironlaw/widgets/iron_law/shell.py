@@ -112,9 +112,11 @@ class IronLawPanel(Panel):
         with self.together():
             try:
                 chip = state.device(change["new"])
-            except UnavailableError:
-                return  # the redraw that follows says so, and how to mend it
-            self.dtype.options = list(chip.peaks)
+            except UnavailableError:  # the redraw that follows says so, and how to mend it
+                self.price.value = self.watts.value = ""
+                return
+            if list(self.dtype.options) != list(chip.peaks):
+                self.dtype.options = list(chip.peaks)
             self.dtype.value = chip.usual_dtype
             for name, field, listed in (("price", self.price, chip.price),
                                         ("watts", self.watts, chip.watts)):

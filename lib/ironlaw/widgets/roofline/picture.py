@@ -1,0 +1,181 @@
+"""The roofline picture: both axes logarithmic, a slope that meets a flat top.
+
+Operations lie on the roof, the best that each can reach; the learner's measurements lie
+below it. The arrow leads from materialised to tiled attention.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...units import si, significant
+from ..canvas import BLUE, GREEN, INK, MUTED, ORANGE, Canvas, styled
+from ..drawing import HALO, log_axis
+from .state import MATERIALISED, MOST_MEASURED, OPERATIONS, TILED, Outcome, State
+
+WIDTH, HEIGHT = 680, 380
+LEFT, RIGHT = 2.0**-4, 2.0**14
+MOST_KEPT = 6
+_SLOTS = len(OPERATIONS) + MOST_KEPT + MOST_MEASURED
+_BOX = (0.125, 0.125, 0.835, 0.80)
+_CHARACTER, _LINE = 0.0101, 0.046  # of a label, in shares of the axes
+
+
+def make() -> Canvas:
+    """The picture without data: axes, roof, and as many points as there may be."""
+    canvas = Canvas(WIDTH, HEIGHT)
+    art = canvas.artists
+    with styled():
+        axes = canvas.axes(_BOX)
+        log_axis(axes.xaxis)
+        log_axis(axes.yaxis)
+        axes.set_xlim(LEFT, RIGHT)
+        ticks = [4.0**k for k in range(-2, 8)]
+        axes.set_xticks(ticks, [f"{t:g}" if t < 1 else f"{int(t):,}" for t in ticks])
+        axes.set_xlabel("arithmetic intensity, FLOP per byte")
+        art.update(
+            axes=axes, title=axes.set_title(""),
+            slope=axes.plot([], [], color=ORANGE, lw=3, zorder=3)[0],
+            top=axes.plot([], [], color=BLUE, lw=3, zorder=3)[0],
+            ridge=axes.plot([], [], color=MUTED, lw=1.1, ls=(0, (4, 3)), zorder=2)[0],
+            ridge_text=axes.text(0, 0, "", color=INK, ha="left", va="bottom", zorder=8,
+                                 transform=axes.transAxes, bbox=HALO),
+            arrow=axes.annotate("", (1, 1), (1, 1), zorder=7, arrowprops={
+                "arrowstyle": "-|>", "color": GREEN, "lw": 2, "mutation_scale": 15,
+                "connectionstyle": "arc3,rad=0.35", "shrinkA": 5, "shrinkB": 6}),
+            arrow_text=axes.text(0, 0, "tiles", color=GREEN, weight="bold", ha="center", va="top",
+                                 zorder=8),
+            sides=[axes.text(x, 0.02, words, color=colour, ha=side, va="bottom", fontsize=8.5,
+                             weight="bold", transform=axes.transAxes, zorder=4)
+                   for x, words, colour, side in (
+                       (0.01, "memory-bound: waits for bytes", ORANGE, "left"),
+                       (0.99, "compute-bound: waits for arithmetic", BLUE, "right"))],
+            points=[axes.plot([], [], "o", mec="white", mew=1.0, ms=7, zorder=6, clip_on=False)[0]
+                    for _ in range(_SLOTS)],
+            leaders=[axes.plot([], [], color=MUTED, lw=0.8, zorder=4,
+                               transform=axes.transAxes)[0] for _ in range(_SLOTS)],
+            labels=[axes.text(0, 0, "", fontsize=8.5, va="center", zorder=7,
+                              transform=axes.transAxes) for _ in range(_SLOTS)])
+    canvas.movable(art["slope"], art["top"], art["ridge"], art["title"], art["ridge_text"],
+                   art["arrow"], art["arrow_text"], *art["sides"], *art["points"],
+                   *art["leaders"], *art["labels"])
+    return canvas
+
+
+def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
+    """Move the roof and all points; the y axis changes in half decades only."""
+    art = canvas.artists
+    axes = art["axes"]
+    roof, bandwidth = state.peak, state.machine.bandwidth
+    low = 10.0 ** math.floor(math.log10(0.4 * LEFT * bandwidth))
+    high = 10.0 ** (math.ceil(2 * math.log10(4 * roof)) / 2)
+    if canvas.limits(axes, y=(low, high)):
+        ticks = [low * 10.0**k for k in range(math.floor(math.log10(high / low) + 1e-9) + 1)]
+        axes.set_yticks(ticks, [si(t, "FLOP/s", 1) for t in ticks])
+    art["title"].set_text(f"{state.machine.name}, {state.dtype.upper()}: "
+                          f"{si(roof, 'FLOP/s')} and {si(bandwidth, 'B/s')}")
+    art["slope"].set_data([LEFT, outcome.ridge], [LEFT * bandwidth, roof])
+    art["top"].set_data([outcome.ridge, RIGHT], [roof, roof])
+    art["ridge"].set_data([outcome.ridge, outcome.ridge], [low, roof])
+    across = _across(outcome.ridge)
+    art["ridge_text"].set_text(f"ridge {significant(outcome.ridge)}")
+    art["ridge_text"].set_position((across + 0.008, 0.10))
+    _place_points(art, state, outcome, (low, high))
+    _place_arrow(art, outcome)
+
+
+def _place_points(
+    art: dict[str, Any], state: State, outcome: Outcome, view: tuple[float, float]
+) -> None:
+    # What is read out is placed first, so that its label is nearest to its point.
+    chosen = outcome.chosen
+    spots = [(chosen.operation, chosen.intensity, chosen.attainable, chosen.bound, "chosen")]
+    spots += [(p.operation, p.intensity, p.attainable, p.bound, "other")
+              for p in outcome.points.values() if p is not chosen]
+    spots += [(f"{p.operation} {'×'.join(map(str, p.sizes))}", p.intensity, p.attainable,
+               p.bound, "kept") for p in outcome.kept[-MOST_KEPT:]]
+    spots += [(m.name, m.intensity, m.flops_per_second, "measured", "measured")
+              for m in state.measured[:MOST_MEASURED]]
+    taken: list[tuple[float, float, float]] = []
+    for slot in range(_SLOTS):
+        point, leader, label = (art[kind][slot] for kind in ("points", "leaders", "labels"))
+        there = slot < len(spots)
+        for artist in (point, leader, label):
+            artist.set_visible(there)
+        if not there:
+            continue
+        name, intensity, rate, bound, kind = spots[slot]
+        across, up = _across(intensity), _up(rate, view)
+        colour = {"memory": ORANGE, "compute": BLUE, "measured": INK}[bound]
+        point.set_data([min(max(intensity, LEFT), RIGHT)], [rate])
+        point.set_marker("s" if kind == "measured" else "o")
+        point.set_markersize(11 if kind == "chosen" else 7)
+        point.set_markerfacecolor("white" if kind == "kept" else colour)
+        point.set_markeredgecolor(colour if kind == "kept" else "white")
+        point.set_zorder(7 if kind == "chosen" else 6)
+        end, height, side, edge = _free_place(name, across, up, kind == "measured", taken)
+        label.set_text(name)
+        label.set_position((end, height))
+        label.set_horizontalalignment(side)
+        label.set_weight("bold" if kind == "chosen" else "normal")
+        label.set_color(INK)
+        leader.set_data([edge, across], [height, up])
+
+
+def _free_place(
+    name: str, across: float, up: float, below: bool, taken: list[tuple[float, float, float]],
+) -> tuple[float, float, str, float]:
+    """Where a label goes: up and left of its point (measured: below and right), and clear.
+
+    Returns its anchor, height and alignment, and the end from which a line leads to the point.
+    `taken` holds (left, right, height) of earlier labels and gets this one.
+    """
+    width = _CHARACTER * len(name) + 0.012
+    step = -_LINE if below else _LINE
+    end = across + (0.022 if below else -0.022)
+    side = "left" if below else "right"
+    if not below and end - width < 0:
+        end, side = 0.004, "left"
+    if below and end + width > 1:
+        end, side = 0.996, "right"
+    left = end if side == "left" else end - width
+    height = up + 0.7 * step
+    while any(abs(height - h) < 0.95 * _LINE and left < r and left + width > low
+              for low, r, h in taken):
+        height += step / 3
+    taken.append((left, left + width, height))
+    return end, height, side, left if below else end + (side == "left") * (width - 0.012)
+
+
+def _place_arrow(art: dict[str, Any], outcome: Outcome) -> None:
+    start, end = outcome.points[MATERIALISED], outcome.points[TILED]
+    shown = end.intensity > 1.2 * start.intensity
+    art["arrow"].set_visible(shown)
+    art["arrow_text"].set_visible(shown)
+    art["arrow"].xy = (end.intensity, end.attainable)
+    art["arrow"].set_position((start.intensity, start.attainable))
+    middle = math.sqrt(start.intensity * end.intensity)
+    art["arrow_text"].set_position((middle * 1.25, 0.33 * math.sqrt(start.attainable
+                                                                    * end.attainable)))
+
+
+def _across(intensity: float) -> float:
+    share = math.log(intensity / LEFT) / math.log(RIGHT / LEFT)
+    return min(max(share, 0.0), 1.0)
+
+
+def _up(rate: float, view: tuple[float, float]) -> float:
+    return math.log(rate / view[0]) / math.log(view[1] / view[0])
+
+
+def alt_text(state: State, outcome: Outcome) -> str:
+    """What the picture shows, for those who do not see it."""
+    places = "; ".join(f"{p.operation} at {significant(p.intensity)}, {p.bound}-bound"
+                       for p in outcome.points.values())
+    own = "".join(f"; measured {m.name} at {significant(m.intensity)} with "
+                  f"{si(m.flops_per_second, 'FLOP/s')}" for m in state.measured)
+    return (f"Roofline of {state.machine.name} in {state.dtype.upper()}, both axes logarithmic: "
+            f"attainable FLOP/s rise with intensity up to the ridge at "
+            f"{significant(outcome.ridge)} FLOP per byte and stay at {si(state.peak, 'FLOP/s')}. "
+            f"{places}{own}. An arrow leads from materialised to tiled attention.")
