@@ -6,6 +6,8 @@ which the author writes only what matters:
 - answer cell:  `# %% nbgrader={"grade_id": "mfu", "solution": true}`
 - checks:       `# %% nbgrader={"grade_id": "check-mfu", "grade": true, "points": 3}`
 - written:      `# %% [markdown] nbgrader={"grade_id": "why", "grade": true, "solution": true, ...}`
+- kept:         `# %% nbgrader={"grade_id": "measure", "locked": false}`: handed out as it stands,
+  for the student to run or change
 
 Every other cell is locked here and gets its id from the heading above it, so that a
 cell without a label in a submission is always the student's own.
@@ -59,6 +61,11 @@ def label(cell: NotebookNode) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether the cell is the student's to fill: an answer, or one handed out as it stands."""
+    return label(cell).get("locked") is False
+
+
 def read(path: Path) -> Lab:
     """The lab written in `path`, or `InputError` naming what its source lacks."""
     made = jupytext.reads(path.read_text(encoding="utf-8"), fmt="py:percent")
@@ -109,7 +116,7 @@ def _complete(given: dict[str, Any], cell: NotebookNode, where: str) -> dict[str
     meta: dict[str, Any] = {
         "grade": grade,
         "grade_id": name,
-        "locked": not solution,
+        "locked": not solution and bool(given.get("locked", True)),
         "schema_version": SCHEMA,
         "solution": solution,
         "task": False,

@@ -13,7 +13,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Unicode
 
 from ..build import labs
-from ..build.lab_source import Lab, label
+from ..build.lab_source import Lab, is_answer, label
 from ..course import Course, find
 from ..judge.engine import Engine, Graded
 from ..judge.restore import restore
@@ -26,7 +26,7 @@ class Marking:
         self.lab = lab
         self.template = labs.template(lab)
         self.stubs = {label(cell)["grade_id"]: cell.source for cell in self.template.cells
-                      if label(cell)["solution"]}
+                      if is_answer(cell)}
 
 
 _engines: list[Engine] = []

@@ -16,7 +16,7 @@ from typing import Any
 
 from nbformat import NotebookNode, from_dict
 
-from ..build.lab_source import label
+from ..build.lab_source import is_answer, label
 from . import sandbox
 from .channel import Channel, LostError
 from .kernel import CellRun, Kernel
@@ -133,15 +133,17 @@ class _Run:
 
     def whole(self) -> Graded:
         scores: list[Score] = []
-        touched = False
+        touched = new_question = False
         for cell in self._notebook.cells:
             meta = label(cell)
-            if meta.get("solution"):
+            if is_answer(cell):
+                if new_question:  # a second check on the same answers keeps what was seen
+                    touched, new_question, self._stops = False, False, []
                 touched |= cell.source.strip() != self._stubs.get(meta["grade_id"], "").strip()
             if meta.get("grade"):
                 score = self._score(cell, touched)
                 scores.append(score)
-                touched, self._stops = False, []
+                new_question = True
             elif cell.cell_type == "code":
                 self._run(cell)
         return Graded(self._notebook, scores, self._events, time.monotonic() - self._start)

@@ -2,5 +2,7 @@
 
 from .checking import check
 from .student import Student
+from .table import Residuals
+from .training_run import TrainingRun, measure_training
 
-__all__ = ["Student", "check"]
+__all__ = ["Residuals", "Student", "TrainingRun", "check", "measure_training"]

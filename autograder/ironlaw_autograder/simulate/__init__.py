@@ -1,0 +1,1 @@
+"""A synthetic class: right, wrong, careless and hostile submissions with known scores."""
