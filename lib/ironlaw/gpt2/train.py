@@ -23,7 +23,7 @@ from torch import Tensor
 from ..errors import InputError, IronlawError
 from ..results import TrainingResult
 from ..units import gibibytes
-from . import checkpoint, corpus, step, tokens
+from . import checkpoint, corpus, precision, step, tokens
 from .runtime import Interruption
 from .settings import TrainSettings
 
@@ -110,6 +110,7 @@ class Trainer:
         if threads is not None:
             torch.set_num_threads(threads)
         run = settings.run
+        precision.of(run.precision, self.device)  # refused before any text is encoded
         self.tokenizer = tokens.for_vocab(run.shape.vocab)
         self.corpus = corpus.load(settings.corpus, self.tokenizer)
         self.batches = corpus.Batches(self.corpus.train, run.batch, run.sequence, settings.seed)
