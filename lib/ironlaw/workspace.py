@@ -64,14 +64,17 @@ def put(section: str, key: str, value: Any) -> None:
         state[_section(section)][key] = value
 
 
-def reset(*sections: str) -> None:
-    """Empty the given sections, or everything; the old file is kept as a backup."""
+def reset(*sections: str) -> Path | None:
+    """Empty the given sections, or everything; returns the backup of the state before.
+
+    None when there was nothing to back up.
+    """
+    chosen = [_section(name) for name in sections or SECTIONS]
     with _editing() as state:
-        file = path()
-        if file.exists():
-            file.with_name("workspace-before-reset.json").write_bytes(file.read_bytes())
-        for name in sections or SECTIONS:
-            state[_section(name)] = {}
+        backup = _backup("reset")
+        for name in chosen:
+            state[name] = {}
+    return backup
 
 
 def guess(name: str, value: float, unit: str = "") -> None:
@@ -98,18 +101,44 @@ def save(file: str | Path) -> Path:
     return target
 
 
-def restore(file: str | Path) -> None:
-    """Replace the state by the one in `file`; the present one is kept as a backup."""
-    source = Path(file)
+def restore(file: str | Path) -> Path | None:
+    """Replace the state by the one in `file`; returns the backup of the state before.
+
+    Raises `InputError` for anything that `save` did not write; then nothing changes.
+    """
     try:
-        state = _checked(json.loads(source.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as problem:
-        raise InputError("file", str(file), "a file written by `workspace.save`",
-                         f"Nothing was changed ({problem}).") from None
-    current = path()
-    if current.exists():
-        current.with_name("workspace-before-restore.json").write_bytes(current.read_bytes())
-    _write(current, state)
+        data = Path(file).read_bytes()
+    except OSError as problem:
+        raise _refused(str(file), problem) from None
+    return restore_bytes(data, str(file))
+
+
+def restore_bytes(data: bytes, name: str) -> Path | None:
+    """The same from a file's content, as a browser uploads it; `name` is used in messages."""
+    try:
+        state = _checked(json.loads(data.decode("utf-8")))
+    except (ValueError, RecursionError) as problem:
+        raise _refused(name, problem) from None
+    with _editing() as present:
+        backup = _backup("restore")
+        present.clear()
+        present.update(state)
+    return backup
+
+
+def _refused(name: str, problem: Exception) -> InputError:
+    return InputError("file", name, "a file written by `workspace.save`",
+                      f"Nothing was changed ({problem}).")
+
+
+def _backup(reason: str) -> Path | None:
+    """A copy of the state file under a name of its own, so that no backup replaces another."""
+    file = path()
+    if not file.exists():
+        return None
+    copy = file.with_name(f"workspace-before-{reason}-{time.time_ns()}.json")
+    copy.write_bytes(file.read_bytes())
+    return copy
 
 
 def _empty() -> dict[str, Any]:

@@ -1,0 +1,205 @@
+"""What the first page says: one row per chapter, read from the learner's state and files.
+
+Nothing here is typed in: chapters and labs are those that the course ships, a lab's state
+comes from comparing the learner's copy with the shipped one.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import course, workspace
+from ..errors import UnavailableError
+from ..selfcheck import record
+from ..selfcheck.text import to_html, to_plain
+
+# Which labs measure what a chapter teaches.
+LABS_OF = {1: (1,), 2: (2, 3), 3: (4,), 4: (5,), 5: (6, 7, 8), 6: (9,), 8: (10,)}
+_CHAPTER = re.compile(r"chapters/(\d\d)_\w+\.ipynb")
+_HAND_IN = re.compile(r"labs/selfcheck_(\d\d)/selfcheck_\d\d\.ipynb")
+_LAB = re.compile(r"labs/lab_(\d\d)_\w+/lab_\d\d_\w+\.ipynb")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A notebook of the course: its title, a link from the first page, a state in words."""
+
+    title: str
+    link: str
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One chapter: the notebook, whether it is marked as read, its self-check and its labs."""
+
+    number: int
+    chapter: Entry
+    read: bool
+    selfcheck: str
+    hand_in: Entry | None
+    labs: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The whole table, and the sections of the question bank that have no chapter yet."""
+
+    rows: tuple[Row, ...]
+    unwritten: tuple[int, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{row.chapter.title}: {_mark(row.read)}; self-check {row.selfcheck}; "
+                 + (", ".join(f"{lab.title} {lab.state}" for lab in row.labs) or "no lab yet")
+                 for row in self.rows]
+        return "\n".join([*lines, to_plain(unwritten(self.unwritten))]).strip()
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f"<tr><th scope='row' style='text-align:left'>{_linked(row.chapter)}</th>"
+            f"<td style='text-align:left'>{_mark(row.read)}</td>"
+            f"<td style='text-align:left'>{_questions(row)}</td>"
+            f"<td style='text-align:left'>{_labs(row.labs)}</td></tr>" for row in self.rows)
+        heads = "".join(f"<th scope='col' style='text-align:left'>{name}</th>"
+                        for name in ("Chapter", "Read", "Self-check", "Lab"))
+        more = unwritten(self.unwritten)
+        return ("<table><caption>Where you stand</caption>"
+                f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+                + (f"<p>{to_html(more)}</p>" if more else ""))
+
+
+def overview(folder: Path | None = None) -> Overview:
+    """The table as things stand; `folder` is where this page lies (default: the kernel's)."""
+    here = folder or Path.cwd()
+    try:
+        root = course.source()
+    except UnavailableError:
+        return Overview((), ())
+    names = course.shipped(root)
+    marks = workspace.get("read")
+    progress = {p.section: p for p in record.chapters()}
+    chapters = {int(m[1]): name for name in names
+                if (m := _CHAPTER.fullmatch(name)) and int(m[1]) > 0}
+    labs = {int(m[1]): name for name in names if (m := _LAB.fullmatch(name))}
+    hand_ins = {int(m[1]): name for name in names if (m := _HAND_IN.fullmatch(name))}
+    rows = []
+    for number, name in sorted(chapters.items()):
+        questions = progress.get(number)
+        rows.append(Row(
+            number=number,
+            chapter=Entry(title(root / name), Path(name).name),
+            read=marks.get(key(number)) is True,
+            selfcheck=_answered(questions) if questions else "no questions yet",
+            hand_in=_lab(root, hand_ins[number], here) if number in hand_ins else None,
+            labs=tuple(_lab(root, labs[n], here) for n in LABS_OF.get(number, ()) if n in labs)))
+    return Overview(tuple(rows), tuple(s for s in progress if s not in chapters))
+
+
+def key(chapter: int) -> str:
+    """The name of a chapter's mark in the workspace's section `read`."""
+    return f"{chapter:02d}"
+
+
+def mark_read(chapter: int, yes: bool = True) -> None:
+    """Mark a chapter as read, or take the mark away."""
+    workspace.put("read", key(chapter), yes)
+
+
+def unwritten(sections: Iterable[int]) -> str:
+    """A sentence on chapters that do not exist yet, or nothing."""
+    numbers = sorted(sections)
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        which, its = f"Chapter {numbers[0]} is", "Its"
+    elif numbers == list(range(numbers[0], numbers[-1] + 1)):
+        which, its = f"Chapters {numbers[0]} to {numbers[-1]} are", "Their"
+    else:
+        which, its = f"Chapters {', '.join(map(str, numbers))} are", "Their"
+    return (f"{which} not written yet. {its} self-check questions are there already: run "
+            f'`from ironlaw import selfcheck; selfcheck.show("{numbers[0]}")`, for instance.')
+
+
+def title(notebook: Path) -> str:
+    """A notebook's first heading, or its file name."""
+    for cell in _cells(notebook):
+        for line in _source(cell).splitlines():
+            if cell.get("cell_type") == "markdown" and line.startswith("# "):
+                return line[2:].strip()
+    return notebook.stem
+
+
+def lab_state(mine: Path, shipped: Path) -> str:
+    """How far a lab has come: its answer cells that differ from those handed out."""
+    if not mine.is_file():
+        return "not beside this page"
+    empty = {_label(cell): _source(cell).strip() for cell in _cells(shipped) if _label(cell)}
+    now = {_label(cell): _source(cell).strip() for cell in _cells(mine) if _label(cell)}
+    if not empty or not now:
+        return "cannot be read"
+    begun = sum(now.get(name, text) != text for name, text in empty.items())
+    if begun == 0:
+        return "not started"
+    return f"{begun} of {len(empty)} answers begun"
+
+
+def _lab(root: Path, name: str, here: Path) -> Entry:
+    # The working copy keeps the course's own layout: chapters/ and labs/ side by side.
+    places = [here.parent / name, here / name, here / Path(name).name]
+    mine = next((p for p in places if p.is_file()), places[0])
+    return Entry(title(root / name), f"../{name}", lab_state(mine, root / name))
+
+
+def _questions(row: Row) -> str:
+    """The self-check's cell: the cards answered, then the notebook for a course that grades."""
+    said = html.escape(row.selfcheck)
+    if row.hand_in is None:
+        return said
+    link = _linked(Entry("Notebook to hand in", row.hand_in.link))
+    return f"{said}<br>{link}: {html.escape(row.hand_in.state)}"
+
+
+def _answered(found: record.ChapterProgress) -> str:
+    if not found.answered:
+        return f"0 of {found.total} answered"
+    return (f"{found.answered} of {found.total} answered, {found.right} right, "
+            f"{found.points:g} of {found.out_of} points")
+
+
+def _labs(labs: tuple[Entry, ...]) -> str:
+    return "<br>".join(f"{_linked(lab)}: {html.escape(lab.state)}" for lab in labs) or "no lab yet"
+
+
+def _linked(entry: Entry) -> str:
+    return f"<a href='{html.escape(entry.link)}'>{html.escape(entry.title)}</a>"
+
+
+def _mark(read: bool) -> str:
+    return "● read" if read else "○ not yet"
+
+
+def _cells(notebook: Path) -> list[dict[str, Any]]:
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        return [cell for cell in cells if isinstance(cell, dict)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _source(cell: dict[str, Any]) -> str:
+    return "".join(cell.get("source", ""))
+
+
+def _label(cell: dict[str, Any]) -> str:
+    """The id of an answer cell, '' for every other cell."""
+    try:
+        meta = cell["metadata"]["nbgrader"]
+        return str(meta["grade_id"]) if meta["solution"] else ""
+    except (KeyError, TypeError):
+        return ""

@@ -1,0 +1,237 @@
+"""The first page: what it says of the learner's work, and work that survives a lost disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lab_browser
+import pytest
+from ironlaw import course, workspace
+from ironlaw.errors import InputError
+from ironlaw.selfcheck import checks, loader, record
+from ironlaw.start import keep, overview
+from ironlaw.start.page import StartPage
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = "labs/lab_01_iron_law/lab_01_iron_law.ipynb"
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    """A notebook of (text, grade_id) cells; a cell with an id is an answer cell."""
+    made = [{"cell_type": "code" if name else "markdown", "source": text,
+             "metadata": {"nbgrader": {"grade_id": name, "solution": True}} if name else {}}
+            for text, name in cells]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small course: chapters 1 and 3, lab 1, and a notebook to hand in."""
+    root = tmp_path / "shipped"
+    for name, text in {
+        "chapters/00_start_here.ipynb": notebook(("# Start here", "")),
+        "chapters/01_iron_law.ipynb": notebook(("# Chapter 1 · Law & order", "")),
+        "chapters/03_pipeline.ipynb": notebook(("no heading", "")),
+        LAB: notebook(("# Lab 1 · Own device", ""), ("a = None", "a"), ("b = None", "b")),
+        "labs/selfcheck_01/selfcheck_01.ipynb": notebook(("x = ''", "x")),
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(course, "source", lambda: root)
+    return root
+
+
+@pytest.fixture
+def copy(shipped: Path, tmp_path: Path) -> Path:
+    """The learner's copy of that course; the folder of its chapters."""
+    shutil.copytree(shipped, tmp_path / "copy")
+    return tmp_path / "copy" / "chapters"
+
+
+def test_a_row_for_every_chapter_that_exists_and_no_other(copy: Path) -> None:
+    found = overview.overview(copy)
+    assert [row.chapter.title for row in found.rows] == ["Chapter 1 · Law & order", "03_pipeline"]
+    assert found.unwritten == (2, 4, 5, 6, 7, 8)
+    assert [entry.title for entry in found.rows[0].labs] == ["Lab 1 · Own device"]
+    assert found.rows[1].labs == ()
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 3
+    assert "Law &amp; order" in shown
+    assert "href='../labs/lab_01_iron_law/lab_01_iron_law.ipynb'" in shown
+    assert "2, 4, 5, 6, 7, 8 are not written yet" in shown
+
+
+def test_chapters_not_written_are_named_plainly() -> None:
+    assert overview.unwritten(()) == ""
+    assert overview.unwritten((8,)).startswith("Chapter 8 is not written yet. Its")
+    assert overview.unwritten((3, 4, 5)).startswith("Chapters 3 to 5 are not written yet. Their")
+
+
+def test_the_states_follow_the_learner(copy: Path) -> None:
+    item = loader.load()["1.1"]
+    record.keep(item, item.key, checks.check(item, item.key))
+    overview.mark_read(1)
+    lab = copy.parent / LAB
+    lab.write_text(lab.read_text(encoding="utf-8").replace("a = None", "a = 6"), encoding="utf-8")
+    row = overview.overview(copy).rows[0]
+    assert row.read
+    assert row.selfcheck.startswith("1 of 5 answered, 1 right")
+    assert row.labs[0].state == "1 of 2 answers begun"
+    assert row.hand_in is not None
+    assert row.hand_in.state == "not started"
+    overview.mark_read(1, False)
+    assert not overview.overview(copy).rows[0].read
+
+
+@pytest.mark.parametrize(("text", "state"), [
+    (None, "not beside this page"), ("", "cannot be read"), ("[1]", "cannot be read"),
+    ('{"cells": [3]}', "cannot be read"), (notebook(("# x", "")), "cannot be read")])
+def test_a_lab_that_is_missing_or_broken_is_named(copy: Path, text: str | None,
+                                                  state: str) -> None:
+    lab = copy.parent / LAB
+    lab.unlink()
+    if text is not None:
+        lab.write_text(text, encoding="utf-8")
+    assert overview.overview(copy).rows[0].labs[0].state == state
+
+
+@pytest.mark.parametrize("value", [
+    {"progress.json": {"metadata": {"name": "progress.json"}, "content": b"{}"}},  # ipywidgets 7
+    ({"name": "progress.json", "type": "", "size": 2, "content": memoryview(b"{}")},),
+])
+def test_an_upload_is_read_in_both_ipywidgets(value: Any) -> None:
+    assert keep.uploaded(value) == ("progress.json", b"{}")
+
+
+@pytest.mark.parametrize("value", [{}, ()])
+def test_no_upload_is_none(value: Any) -> None:
+    assert keep.uploaded(value) is None
+
+
+def press(page: StartPage, label: str) -> None:
+    """Press the button called `label`, wherever it is on the page."""
+    found: list[Any] = []
+
+    def walk(widget: Any) -> None:
+        if getattr(widget, "description", None) == label:
+            found.append(widget)
+        for child in getattr(widget, "children", ()):
+            walk(child)
+
+    walk(page.root)
+    assert len(found) == 1, label
+    found[0].click()
+
+
+def test_save_empty_restore_and_undo(copy: Path, tmp_path: Path) -> None:
+    page = StartPage(folder=copy)
+    press(page, "○ Chapter 1 read")
+    item = loader.load()["1.1"]
+    record.keep(item, "B", checks.check(item, "B"))
+    saved = tmp_path / "deep" / "mine.json"
+    page.keep.path.value = str(saved)
+    press(page, "Save to this file")
+    assert "1 answer," in page.keep.message.value
+    assert "download=" in page.keep.message.value
+    before = workspace.read()
+    press(page, "Start afresh ...")
+    assert workspace.read() == before, "asking empties nothing"
+    press(page, "No, keep everything")
+    assert workspace.read() == before
+    press(page, "Yes, empty these")
+    assert workspace.get("answers") == {}
+    assert not page.now.rows[0].read
+    press(page, "Undo")
+    assert workspace.read() == before
+    press(page, "Yes, empty these")
+    press(page, "Restore from this file")
+    assert workspace.read() == before
+    assert page.now.rows[0].read
+    press(page, "● Chapter 1 read")
+    assert not page.now.rows[0].read
+
+
+def test_only_what_is_ticked_is_emptied(copy: Path) -> None:
+    page = StartPage(folder=copy)
+    workspace.guess("days", 3.0)
+    overview.mark_read(1)
+    for name, tick in page.keep.ticks.items():
+        tick.value = name == "read"
+    press(page, "Yes, empty these")
+    assert workspace.get("read") == {}
+    assert set(workspace.get("guesses")) == {"days"}
+    page.keep.ticks["read"].value = False
+    press(page, "Yes, empty these")
+    assert "nothing was emptied" in page.keep.message.value
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "answers": 3}', "\ud800",
+                                  "[" * 9999])
+def test_a_foreign_file_changes_nothing(copy: Path, tmp_path: Path, text: str) -> None:
+    overview.mark_read(1)
+    before = workspace.read()
+    page = StartPage(folder=copy)
+    data = text.encode("utf-8", "surrogatepass")
+    page.keep.on_upload({"new": ({"name": "holiday.json", "content": data},)})
+    assert "holiday.json" in page.keep.message.value
+    assert "Nothing was changed" in page.keep.message.value
+    assert workspace.read() == before
+
+
+def test_saving_never_writes_over_another_file(copy: Path) -> None:
+    page = StartPage(folder=copy)
+    victim = copy / "01_iron_law.ipynb"
+    held = victim.read_bytes()
+    page.keep.path.value = str(victim)
+    press(page, "Save to this file")
+    assert "Nothing was written" in page.keep.message.value
+    assert victim.read_bytes() == held
+
+
+def test_no_backup_replaces_another() -> None:
+    overview.mark_read(1)
+    first = workspace.reset()
+    second = workspace.reset()
+    assert first is not None
+    assert second is not None
+    assert first != second
+    workspace.restore(first)
+    assert workspace.get("read") == {"01": True}
+    with pytest.raises(InputError):
+        workspace.reset("nonsense")
+    assert workspace.get("read") == {"01": True}
+
+
+@pytest.mark.browser
+def test_the_page_in_a_browser_by_keyboard(tmp_path: Path) -> None:
+    root = tmp_path / "course"
+    for part in ("chapters", "labs"):
+        shutil.copytree(ROOT / part, root / part)
+    with lab_browser.lab_server(root) as server, lab_browser.chromium() as browser:
+        opened = browser.open(server, "chapters/00_start_here.ipynb")
+        opened.run_all()
+        page = opened.page
+        page.get_by_role("button", name="○ Chapter 1 read").press("Enter")
+        page.get_by_role("button", name="● Chapter 1 read").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "● Chapter 1 read"
+        page.locator("table", has_text="● read").wait_for()
+        page.get_by_role("button", name="Save to this file").press("Enter")
+        with page.expect_download() as download:
+            page.get_by_text("download the file").click()
+        given = tmp_path / "given back.json"
+        download.value.save_as(given)
+        page.get_by_role("button", name="Start afresh ...").press("Enter")
+        page.get_by_role("button", name="Yes, empty these").press("Space")
+        page.get_by_role("button", name="○ Chapter 1 read").wait_for()
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Restore from your computer").press("Enter")
+        chooser.value.set_files(given)
+        page.get_by_role("button", name="● Chapter 1 read").wait_for()
+        page.locator("table a", has_text="Chapter 1").click()
+        page.wait_for_url("**/01_iron_law.ipynb")
+        assert opened.errors == []
+        assert opened.cell_errors() == []
+        assert opened.foreign == []
