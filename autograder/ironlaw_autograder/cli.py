@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "fail on derived files that are stale or give something away",
     "release": "write a tree for students, without solutions and autograder",
     "grade": "grade a folder of submissions in isolation",
+    "simulate": "grade a synthetic class whose grades are known",
 }
 
 

@@ -7,6 +7,7 @@ executes or unpickles what a student sent.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -19,6 +20,9 @@ from ironlaw.lab import checking
 from ironlaw.lab.student import Student, StudentFault
 
 from .inside import frames
+
+# What the notebook's first cells import for its checks.
+_AT_HAND: dict[str, Any] = {"check": checking.check, "math": math, "np": np}
 
 
 class RemoteStudent(Student):
@@ -57,7 +61,7 @@ def judge(source: str, name: str, student: Student) -> dict[str, Any]:
     outcome: dict[str, Any] = {"share": 0.0, "message": "", "broken": ""}
     token = checking.session.set(sitting)
     try:
-        exec(compile(source, f"<{name}>", "exec"), {"__name__": "hidden_tests", "np": np})
+        exec(compile(source, f"<{name}>", "exec"), {"__name__": "hidden_tests", **_AT_HAND})
     except AssertionError as problem:
         outcome["message"] = str(problem) or "A check did not hold."
     except StudentFault as fault:

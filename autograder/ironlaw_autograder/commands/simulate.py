@@ -1,0 +1,40 @@
+"""`ironlaw-autograder simulate`: grade a synthetic class whose grades are known."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from .. import course as courses
+from ..simulate.report import simulate
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--students", type=int, default=12, help="members of the class (12)")
+    parser.add_argument("--hostile", type=int, default=4, help="how many of them attack (4)")
+    parser.add_argument("--lab", default="lab_01_iron_law", help="the lab that they hand in")
+    parser.add_argument("--keep", type=Path, help="leave class, gradebook and feedback here")
+    parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    data = simulate(courses.find(args.root), args.lab, args.students, args.hostile, args.keep)
+    if args.json:
+        print(json.dumps(data, indent=1))
+    else:
+        _table(data)
+    return 0 if data["honest_grades_equal"] and data["as_expected"] else 1
+
+
+def _table(data: dict[str, Any]) -> None:
+    print(f"{data['lab']}: {data['students']} students, {data['hostile']} of them hostile\n")
+    for row in data["results"]:
+        mark = "  " if row["as_expected"] else "! "
+        print(f"{mark}{row['student']:<16} {row['score']:>5g} of {row['expected']:<5g} "
+              f"{row['seconds']:>5.1f} s  {row['deed']}")
+    equal = "equal" if data["honest_grades_equal"] else "DIFFERENT"
+    print(f"\nhonest grades with and without the hostile members: {equal}")
+    print(f"{data['submissions_per_minute']:g} submissions per minute")

@@ -1,0 +1,71 @@
+"""Grades a synthetic class twice, with and without its hostile members, and compares."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ..build import labs
+from ..build.lab_source import Lab
+from ..course import Course
+from ..grading.grade import Result, grade_folder
+from ..grading.tables import remarks
+from .classroom import Member, members, write
+from .submissions import Desk
+
+
+def simulate(course: Course, lab_name: str, students: int, hostiles: int,
+             keep: Path | None = None) -> dict[str, Any]:
+    """The outcome as plain values; `keep` holds class, gradebook and feedback afterwards."""
+    lab = next(lab for lab in labs.labs(course) if lab.name == lab_name)
+    found = members(Desk(lab), students, hostiles)
+    if keep is not None:
+        return _simulate(course, lab, found, keep)
+    with tempfile.TemporaryDirectory(prefix="ironlaw-class-") as folder:
+        return _simulate(course, lab, found, Path(folder))
+
+
+def _simulate(course: Course, lab: Lab, found: list[Member], where: Path) -> dict[str, Any]:
+    honest = [member for member in found if member.honest]
+    write(where / "class", found)
+    start = time.monotonic()
+    _, mixed = grade_folder(course, where / "class", where / "graded", lab_name=lab.name)
+    seconds = time.monotonic() - start
+    clean = mixed
+    if len(honest) < len(found):
+        write(where / "honest", honest)
+        _, clean = grade_folder(course, where / "honest", where / "honest-graded",
+                                lab_name=lab.name)
+    alone = {result.student: _points(result) for result in clean}
+    together = {result.student: result for result in mixed}
+    rows = [_row(member, together[member.name]) for member in found]
+    return {
+        "lab": lab.name,
+        "students": len(found),
+        "hostile": len(found) - len(honest),
+        "honest_grades_equal": all(_points(together[m.name]) == alone[m.name] for m in honest),
+        "as_expected": all(row["as_expected"] for row in rows),
+        "submissions_per_minute": round(60 * len(found) / seconds, 1),
+        "seconds": round(seconds, 1),
+        "results": rows,
+    }
+
+
+def _points(result: Result) -> dict[str, float | None]:
+    return {score.grade_id: score.points for score in result.questions}
+
+
+def _row(member: Member, result: Result) -> dict[str, Any]:
+    said = " | ".join([remarks(result), *(note for score in result.questions
+                                          for note in score.notes)])
+    points = {name: value for name, value in _points(result).items() if name in member.expected}
+    right = points == member.expected if points else member.total == 0 and bool(result.problem)
+    return {
+        "student": member.name, "deed": member.deed, "honest": member.honest,
+        "expected": member.total, "score": result.score,
+        "as_expected": right and member.said in said, "waiting": result.waiting,
+        "message": said, "seconds": result.seconds, "points": points,
+        "events": result.events,
+    }
