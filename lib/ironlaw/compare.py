@@ -194,7 +194,7 @@ def run(
     say("measuring steps of " + ", ".join(f"{c.batch} x {c.sequence}" for c in shapes)
         + " tokens, taking turns")
     few, more, measured = measure_steps(shapes, steps=steps, warmup=warmup, profile=profile,
-                                        device=device)
+                                        device=device, progress=say)
     try:
         laid = lay(measured, profile=profile, anchors=(few, more), eta=eta, guesses=guesses)
     except InputError as problem:

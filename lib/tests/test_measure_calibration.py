@@ -10,6 +10,7 @@ import torch
 from ironlaw import cli, workspace
 from ironlaw.errors import InputError
 from ironlaw.measure import calibration, host, matmul, timing
+from ironlaw.measure.device import Device
 from ironlaw.results import DeviceProfile, MatmulRate, load
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -317,3 +318,43 @@ def test_the_table_sets_the_data_sheet_beside_what_was_reached(profile: DevicePr
     bf16 = next(line for line in lines if "bf16" in line)
     assert "312 TFLOP/s" in bf16
     assert "80.1 %" in bf16
+
+
+class PretendedGpu(Device):
+    """Takes every path of a CUDA device, and computes on the CPU."""
+
+    @property
+    def type(self) -> str:
+        return "cuda"
+
+
+def test_on_cuda_every_format_runs_in_its_own_mode_and_transfers_are_pinned(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[torch.dtype, str]] = []
+
+    def rate(product: matmul.Product, number: torch.dtype, *_: object) -> float:
+        ran.append((number, torch.get_float32_matmul_precision()))
+        return 1e12
+
+    made: list[tuple[int, bool]] = []
+    ones = torch.ones
+
+    def spy(*size: int, pin_memory: bool = False, **more: object) -> torch.Tensor:
+        made.append((size[0], pin_memory))
+        return ones(*size, **more)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(matmul, "_rate", rate)
+    monkeypatch.setattr(torch, "ones", spy)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(calibration, "supports", lambda device, dtype: "")
+    gpu = PretendedGpu(CPU, "NVIDIA H200", 2**24, 8, None, {})
+    found = calibration.calibrate(gpu, seconds=0.5)
+    assert set(ran) == {(torch.float32, "highest"), (torch.float32, "high"),
+                        (torch.bfloat16, "highest"), (torch.float16, "highest")}
+    assert list(found.matmul) == ["fp32", "tf32", "bf16", "fp16"]
+    assert (2**20 // 4, True) in made  # the transfer's source: a sixteenth of memory, pinned
+    assert found.host_to_device_bytes_per_second
+    assert "pinned" in found.notes["host_to_device_bytes_per_second"]
+    assert found.versions["capability"] == "9.0"
+    assert found.device_type == "cuda"
+    assert found.name == "NVIDIA H200"

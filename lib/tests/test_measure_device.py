@@ -165,3 +165,14 @@ def test_the_largest_cache_is_the_last_level(tmp_path: Path) -> None:
     assert host.cpu_name(tmp_path / "no-cpuinfo")
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU 9000\n")
     assert host.cpu_name(tmp_path / "cpuinfo") == "Some CPU 9000"
+
+
+def test_an_apple_chip_is_named_and_its_gpu_is_not_guessed(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 12 * 2**30)
+    monkeypatch.setattr(host, "cpu_name", lambda: "Apple M2")
+    here = devices.find("mps")
+    assert (here.type, here.name, here.memory_bytes) == ("mps", "Apple M2", 12 * 2**30)
+    assert here.catalogue is None
+    assert "Apple M2" in here.reasons["catalogue_name"]

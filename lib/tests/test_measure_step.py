@@ -29,11 +29,11 @@ def profile(here: devices.Device, **rates: float) -> DeviceProfile:
         host_to_device_bytes_per_second=None, catalogue_name=None, versions={}, measured_on="")
 
 
-@pytest.mark.parametrize("attention", ["flash", "materialised"])
-@pytest.mark.parametrize("config", [
-    TINY, RunConfig(), RunConfig(model="gpt2-124m", batch=3),
-    RunConfig(model="gpt2-1558m", batch=1, seq=512), TINY.replace(accumulate=3),
-], ids=lambda c: f"{c.model}-{c.batch}x{c.sequence}x{c.accumulate}")
+@pytest.mark.parametrize(("config", "attention"), [
+    (TINY, "flash"), (TINY.replace(accumulate=3), "materialised"), (RunConfig(), "materialised"),
+    (RunConfig(model="gpt2-124m", batch=3), "materialised"),
+    (RunConfig(model="gpt2-1558m", batch=1, seq=512), "flash"),
+], ids=lambda v: v if isinstance(v, str) else f"{v.model}-{v.batch}x{v.sequence}x{v.accumulate}")
 def test_counted_flops_equal_the_predicted_ones_exactly(config: RunConfig, attention: str) -> None:
     found = flops.count(config.replace(attention=attention))
     assert found.per_token == predicted.per_token(config.shape, config.sequence)
@@ -45,7 +45,7 @@ def test_counted_flops_equal_the_predicted_ones_exactly(config: RunConfig, atten
 
 @pytest.mark.parametrize("recompute", RECOMPUTES)
 def test_recomputation_is_hardware_work_and_never_model_work(recompute: str) -> None:
-    config = RunConfig(batch=1, attention="materialised", recompute=recompute)
+    config = TINY.replace(attention="materialised", recompute=recompute)
     found = flops.count(config)
     assert found.model == flops.count(config.replace(recompute="none")).model
     if recompute == "none":
@@ -56,7 +56,7 @@ def test_recomputation_is_hardware_work_and_never_model_work(recompute: str) -> 
 
 
 def test_selective_recomputation_changes_nothing_under_flash() -> None:
-    found = flops.count(RunConfig(batch=1, attention="flash", recompute="selective"))
+    found = flops.count(TINY.replace(attention="flash", recompute="selective"))
     assert found.hardware == found.model
 
 
@@ -119,7 +119,11 @@ def test_several_shapes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(steps.gpt2_step, "build", lambda config, device: Step())
     few, many = TINY, TINY.replace(batch=5)
-    found = steps.measure_steps([few, many], steps=3, warmup=warm, device="cpu")
+    said: list[str] = []
+    found = steps.measure_steps([few, many], steps=3, warmup=warm, device="cpu",
+                                progress=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("warmed up; 3 steps of each take about")
     assert order == [32, 80] * (warm + 3)
     assert [m.tokens_per_step for m in found] == [32, 80]
     assert [len(m.samples) for m in found] == [3, 3]

@@ -18,6 +18,7 @@ _NO_MEMORY = "This command compares FLOPs and time; it does not measure memory."
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `ironlaw compare`."""
     RunConfig.add_flags(parser)
     parser.add_argument("--steps", type=int, default=20,
                         help="steps that are timed, after warm-up (default: 20)")
@@ -27,6 +28,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Calibrate if need be, measure, lay both sides together, print."""
     config = RunConfig.from_flags(args)
     from ..gpt2.runtime import keep_freed_memory
 

@@ -177,7 +177,7 @@ def _copy_rate(here: Device, seconds: float, reasons: dict[str, str],
         source = torch.ones(elements, device=here.torch_device)
         target = torch.zeros(elements, device=here.torch_device)  # touches every page
     except RuntimeError as problem:
-        reasons["copy_bytes_per_second"] = f"No room for the buffers: {problem}"
+        reasons["copy_bytes_per_second"] = f"The buffers could not be made: {problem}"
         return None
     moved = 2.0 * 4 * elements
     samples = timing.sample(lambda: target.copy_(source), here.torch_device, seconds=seconds)
@@ -208,7 +208,7 @@ def _host_to_device(here: Device, seconds: float, reasons: dict[str, str],
         source = torch.ones(size // 4, pin_memory=pinned)
         target = torch.empty(size // 4, device=here.torch_device)
     except RuntimeError as problem:
-        reasons[key] = f"No room for the buffers: {problem}"
+        reasons[key] = f"The buffers could not be made: {problem}"
         return None
     samples = timing.sample(lambda: target.copy_(source, non_blocking=pinned),
                             here.torch_device, seconds=seconds)

@@ -17,6 +17,7 @@ from ..config import RunConfig
 from ..errors import InputError, count
 from ..gpt2 import step as gpt2_step
 from ..results import DeviceProfile, Peak, StepMeasurement
+from ..units import duration
 from . import flops, host, matmul, timing
 from ._torch import torch
 from .device import Device, find
@@ -49,11 +50,13 @@ def measure_steps(
     profile: DeviceProfile | None = None,
     device: str | Device | None = None,
     seed: int = 0,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> list[StepMeasurement]:
     """Time several batches of one model, taking turns: one step of each, then again.
 
     What slows the machine for a while then slows all of them alike, and their ratios
-    hold. The configurations may differ only in `batch` and `seq`; else as `measure_step`.
+    hold. The configurations may differ only in `batch` and `seq`; `progress` hears after
+    the warm-up how long the rest will take; else as `measure_step`.
     """
     count("number of configurations", len(configs))
     count("steps", steps)
@@ -66,7 +69,7 @@ def measure_steps(
     work = [flops.count(config) for config in configs]
     target = here.torch_device
     with timing.on(target), matmul.exact_float32_products(target) as mode:
-        samples, parameters = _timed(configs, target, steps, warmup, seed)
+        samples, parameters = _timed(configs, target, steps, warmup, seed, progress)
         _release(target)
         dtypes = dtypes_used(configs[0].precision, target)
     peak, no_peak = peak_for(here, profile, dtypes)
@@ -152,19 +155,24 @@ def _measurement(config: RunConfig, here: Device, work: flops.StepFlops, samples
 
 
 def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmup: int,
-           seed: int) -> tuple[list[list[float]], int]:
+           seed: int, progress: Callable[[str], None]) -> tuple[list[list[float]], int]:
     """Seconds of each measured step per configuration, and the parameters trained."""
     with _own_random_state(device):
         torch.manual_seed(seed)
         train = gpt2_step.build(configs[0], device)
         batches = [gpt2_step.random_batches(config, device, seed) for config in configs]
-        for _ in range(warmup):
-            for given in batches:
-                train(given)
 
         def one(turn: int) -> None:
             train(batches[turn % len(batches)])
 
+        def all_in_turn() -> None:
+            for turn in range(len(batches)):
+                one(turn)
+
+        for left in reversed(range(warmup)):
+            took = timing.seconds_per_call(all_in_turn, device)
+            if left == 0:
+                progress(f"warmed up; {steps} steps of each take about {duration(steps * took)}")
         clock = _stamped_by_the_gpu if device.type == "cuda" else _by_the_wall_clock
         samples = clock(one, device, steps * len(configs))
         parameters = sum(p.numel() for p in train.model.parameters())
