@@ -357,3 +357,9 @@ def test_the_bill_is_predicts_own() -> None:
     found = compute(now)
     assert now.price is not None
     assert found.cost == cost.rent(100, found.seconds, now.price)
+
+
+def test_the_accelerator_may_be_named_loosely() -> None:
+    panel = iron_law.panel(accelerator="a100-80gb-sxm")
+    assert panel.accelerator.value == "A100 80GB SXM"
+    assert "8 × A100 80GB SXM" in words(panel)

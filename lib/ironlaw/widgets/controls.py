@@ -77,6 +77,7 @@ _STYLE = (
     ".ironlaw-tiles span{display:block;font-size:12px}"
     ".ironlaw-tiles b{font-size:16px;font-weight:600}"
     ".ironlaw-panel .widget-toggle-buttons{display:flex}"
+    ".ironlaw-panel .widget-toggle-buttons>.widget-label{text-align:right;margin-right:8px}"
     ".ironlaw-panel .widget-toggle-buttons>div{display:flex;flex-wrap:wrap}"
     ".ironlaw-words{line-height:1.4;max-width:680px}"
     ".ironlaw-problem{border-left:4px solid #d55e00;padding-left:8px}"

@@ -54,7 +54,9 @@ class IronLawPanel(Panel):
                                 shown(training_flops(run.parameters, run.tokens)), width="215px")
         self.source = widgets.HTML()
         self.accelerator = slider("SelectionSlider", "Accelerator", "ironlaw-accelerator",
-                                  options=state.device_names(), value=accelerator)
+                                  options=state.device_names(),
+                                  value=accelerator if accelerator == state.THIS_DEVICE
+                                  else chip.name)
         formats = list(chip.peaks)
         self.dtype = toggles("Peak of", "ironlaw-dtype", formats,
                              choice("dtype", dtype or chip.usual_dtype, formats))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from ... import hardware, transformer, workspace
 from ...errors import UnavailableError, choice, count, fraction, number, positive
@@ -78,7 +79,7 @@ def device(name: str) -> Device:
     """
     if name == THIS_DEVICE:
         return _this_device()
-    entry = hardware.accelerator(choice("accelerator", name, [*hardware.names(), THIS_DEVICE]))
+    entry = hardware.accelerator(name)
     peaks = {d: entry.peak(d) for d in TRAINING_DTYPES if d in entry.dtypes}
     return Device(
         name=entry.name, peaks=peaks, price=entry.price.value, watts=entry.power.value,
@@ -111,6 +112,7 @@ def _origin(figure: hardware.Figure) -> str:
     return f"{figure.source}{'; ' + figure.note if figure.note else ''}"
 
 
+@cache
 def fastest_training_peak() -> tuple[float, str]:
     """The highest dense BF16 or FP16 peak of the catalogue in FLOP/s, and whose it is."""
     peaks = []
