@@ -20,9 +20,12 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 LABS = sorted((ROOT / "labs").glob("*/*.ipynb"))
+MEASURING = [file for file in LABS if file.stem.startswith("lab_")]
 MEGABYTE = 1e6
 CHAPTER_MEMORY_MB = 400
-CELL_SECONDS = 120
+LAB_MEMORY_MB = 1800
+# A guard against a cell that hangs, far above what any cell takes.
+CELL_SECONDS = 900
 
 # Appended to a copy of the notebook. Peak resident memory comes in bytes on macOS and in
 # KiB on Linux.
@@ -83,6 +86,50 @@ def test_chapter_runs(file: Path, tmp_path: Path,
     assert not run.torch, "a chapter never needs torch"
     complaints = [o.text for o in run.outputs("stream") if o.name == "stderr"]
     assert not complaints, "a warning in a chapter is noise to its reader"
+
+
+# What an unanswered lab may say, by the kind of cell: a stub that is not written, a check
+# that is not met, and what follows from the missing names.
+UNANSWERED = {"answer": {"NotImplementedError"}, "check": {"CheckError"},
+              "other": {"NotImplementedError", "NameError"}}
+
+
+def kind_of(cell: Any) -> str:
+    """Whether a lab's cell waits for an answer, checks one, or is there to be run."""
+    marks = cell.metadata.get("nbgrader", {})
+    return "answer" if marks.get("solution") else "check" if marks.get("grade") else "other"
+
+
+def surprises(run: Run, also: frozenset[str] = frozenset()) -> list[str]:
+    """The errors that an unanswered lab should not show; `also` names more that it may."""
+    return [f"{cell.id}: {output.ename}: {output.evalue}"
+            for cell in run.book.cells if cell.cell_type == "code" for output in cell.outputs
+            if output.output_type == "error"
+            and output.ename not in UNANSWERED[kind_of(cell)] | also]
+
+
+@pytest.mark.parametrize("file", LABS, ids=lambda f: f.stem)
+def test_unanswered_lab_runs_through(
+        file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A student's first "run all": nothing but what is not answered, and nothing measured."""
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    run = execute(file, tmp_path, allow_errors=True)
+    tell(file, run)
+    assert surprises(run, also=frozenset({"NotMeasuredError"})) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", MEASURING, ids=lambda f: f.stem)
+def test_lab_measures_on_this_device(
+        file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real measurement, within the memory of the smallest machine, and it stays in its cell."""
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    run = execute(file, tmp_path, allow_errors=True)
+    tell(file, run)
+    assert surprises(run) == []
+    assert run.peak_mb < LAB_MEMORY_MB
+    shown = [output.data.get("text/html", "") for output in run.outputs("display_data")]
+    assert any("This cell now holds the result" in html for html in shown)
 
 
 def test_execute_reports_errors_and_memory(tmp_path: Path) -> None:
