@@ -166,6 +166,27 @@ class TrainingResult(Result):
     checkpoint: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ActivationTimings(Result):
+    """Activation functions timed on one tensor, forward only, results into a ready buffer.
+
+    `samples` are seconds per call by function, `medians` and `spreads` (interquartile
+    ranges) their summaries. "copy" reads and writes the same bytes and computes nothing.
+    """
+
+    kind: ClassVar[str] = "activation_timings"
+    device: str
+    device_type: str
+    threads: int
+    dtype: str
+    shape: list[int]
+    samples: dict[str, list[float]]
+    medians: dict[str, float]
+    spreads: dict[str, float]
+    versions: dict[str, str]
+    measured_on: str
+
+
 def load(data: dict[str, Any] | str) -> Result:
     """Rebuild whichever result `data` holds, by its `kind`."""
     values = json.loads(data) if isinstance(data, str) else data

@@ -189,8 +189,9 @@ def test_moving_a_size_keeps_the_background() -> None:
     drawn = panel.canvas.full_draws
     for value in (1.0, 256.0, 8192.0):
         panel.sizes[1].value = value
-    panel.operation.value = "softmax"
     assert panel.canvas.full_draws == drawn
+    panel.operation.value = "softmax"
+    assert panel.canvas.full_draws == drawn + 1
 
 
 def test_states_refuse_what_they_cannot_show() -> None:

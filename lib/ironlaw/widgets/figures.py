@@ -1,6 +1,7 @@
 """Still figures: computed from `ironlaw.predict`, with alt text and a caption in words.
 
-Each function returns a `canvas.Still`, which displays itself. Taught in chapter 1.
+Each function returns a `canvas.Still`, which displays itself. Chapter 1's are here;
+`figures_mathematics` holds those of chapter 2. Taught in chapters 1 and 2.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from .canvas import (
     Still,
     styled,
 )
+from .figures_mathematics import activation_ladder as activation_ladder
+from .figures_mathematics import activation_timings as activation_timings
+from .figures_mathematics import adam_state as adam_state
 
 # The two figures that the document quotes. Both are outside estimates: neither OpenAI
 # paper states a cost.

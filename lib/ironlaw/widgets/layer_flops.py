@@ -136,20 +136,19 @@ def make() -> Canvas:
         no_marks(bars, "y")
         bars.set_xticks([])
         bars.spines["bottom"].set_visible(False)
-        title = bars.set_title("", x=-0.35)
+        bars.set_title("Forward FLOP at this S", x=-0.35)
         made = bars.barh(range(4), [1] * 4, height=0.6, color=[_COLOURS[p] for p in order],
                          zorder=3)
         texts = [bars.text(0, row, "", va="center", zorder=5, fontsize=8.5) for row in range(4)]
         canvas.artists.update(
-            axes=axes, bar_axes=bars, bars=made, texts=texts, title=title, bands=None,
+            axes=axes, bars=made, texts=texts, bands=None,
             here=axes.axvline(SHORTEST, color=INK, lw=2, zorder=5),
             here_text=axes.text(0, 4, "", va="bottom", weight="bold", zorder=6, bbox=HALO),
             crossing=axes.plot([], [], marker="D", ms=6.5, color="white", mec=INK, mew=1.5,
                                ls="", zorder=6, clip_on=False)[0],
             crossing_text=axes.text(0, 56, "", va="bottom", zorder=6, bbox=HALO))
     art = canvas.artists
-    canvas.movable(art["here"], art["here_text"], art["crossing"], art["crossing_text"], title,
-                   *made, *texts)
+    canvas.movable(art["here"], art["here_text"], *made, *texts)
     return canvas
 
 
@@ -157,17 +156,13 @@ def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
     """Move everything to `state`; only another model or scope draws the bands again."""
     art = canvas.artists
     if art["bands"] is None or art["bands"][0] != (state.model, state.scope):
-        _draw_bands(canvas, state)
+        _draw_bands(canvas, state, outcome)
     art["here"].set_xdata([state.seq, state.seq])
     left = state.seq < 2**12  # the label stays inside the axes at both ends
     art["here_text"].set_position((state.seq * (1.15 if left else 1 / 1.15), 4))
     art["here_text"].set_horizontalalignment("left" if left else "right")
     art["here_text"].set_text(f"S = {state.seq:,}")
-    art["crossing"].set_data([outcome.crossing], [50])
-    art["crossing_text"].set_position((outcome.crossing * 1.3, 56))
-    art["crossing_text"].set_text(f"S × S overtakes\nat {outcome.crossing:,.0f}")
     far = max(outcome.parts.values())
-    art["title"].set_text(f"At this S, forward: {si(outcome.total, 'FLOP')}")
     for row, part in enumerate(_PARTS[::-1]):
         share = outcome.parts[part] / far
         art["bars"][row].set_width(0.55 * share)
@@ -177,7 +172,7 @@ def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
                                    if outcome.parts[part] else "not counted")
 
 
-def _draw_bands(canvas: Canvas, state: State) -> None:
+def _draw_bands(canvas: Canvas, state: State, outcome: Outcome) -> None:
     art = canvas.artists
     axes = art["axes"]
     if art["bands"] is not None:
@@ -193,6 +188,9 @@ def _draw_bands(canvas: Canvas, state: State) -> None:
         bands.append(axes.fill_between(lengths, low, edges[:, column], color=_COLOURS[part],
                                        lw=0, zorder=2))
         low = edges[:, column]
+    art["crossing"].set_data([outcome.crossing], [50])
+    art["crossing_text"].set_position((outcome.crossing * 1.3, 56))
+    art["crossing_text"].set_text(f"S × S overtakes\nat {outcome.crossing:,.0f}")
     art["bands"] = ((state.model, state.scope), bands)
     canvas.stale()
 

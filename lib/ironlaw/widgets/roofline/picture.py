@@ -12,12 +12,12 @@ from typing import Any
 from ...units import si, significant
 from ..canvas import BLUE, GREEN, INK, MUTED, ORANGE, Canvas, styled
 from ..drawing import HALO, log_axis
-from .state import MATERIALISED, MOST_MEASURED, OPERATIONS, TILED, Outcome, State
+from .state import MATERIALISED, MOST_MEASURED, OPERATIONS, TILED, Outcome, Point, State
 
 WIDTH, HEIGHT = 680, 380
 LEFT, RIGHT = 2.0**-4, 2.0**14
 MOST_KEPT = 6
-_SLOTS = len(OPERATIONS) + MOST_KEPT + MOST_MEASURED
+_SLOTS = 2 + len(OPERATIONS) + MOST_KEPT + MOST_MEASURED
 _BOX = (0.125, 0.125, 0.835, 0.80)
 _CHARACTER, _LINE = 0.0101, 0.046  # of a label, in shares of the axes
 
@@ -46,25 +46,50 @@ def make() -> Canvas:
                 "connectionstyle": "arc3,rad=0.35", "shrinkA": 5, "shrinkB": 6}),
             arrow_text=axes.text(0, 0, "tiles", color=GREEN, weight="bold", ha="center", va="top",
                                  zorder=8),
-            sides=[axes.text(x, 0.02, words, color=colour, ha=side, va="bottom", fontsize=8.5,
-                             weight="bold", transform=axes.transAxes, zorder=4)
-                   for x, words, colour, side in (
-                       (0.01, "memory-bound: waits for bytes", ORANGE, "left"),
-                       (0.99, "compute-bound: waits for arithmetic", BLUE, "right"))],
-            points=[axes.plot([], [], "o", mec="white", mew=1.0, ms=7, zorder=6, clip_on=False)[0]
-                    for _ in range(_SLOTS)],
-            leaders=[axes.plot([], [], color=MUTED, lw=0.8, zorder=4,
-                               transform=axes.transAxes)[0] for _ in range(_SLOTS)],
-            labels=[axes.text(0, 0, "", fontsize=8.5, va="center", zorder=7,
-                              transform=axes.transAxes) for _ in range(_SLOTS)])
-    canvas.movable(art["slope"], art["top"], art["ridge"], art["title"], art["ridge_text"],
-                   art["arrow"], art["arrow_text"], *art["sides"], *art["points"],
-                   *art["leaders"], *art["labels"])
+            slots=[(axes.plot([], [], "o", mec="white", mew=1.0, ms=7, zorder=6 + (slot < 2),
+                              clip_on=False)[0],
+                    axes.plot([], [], color=MUTED, lw=0.8, zorder=4, transform=axes.transAxes)[0],
+                    axes.text(0, 0, "", fontsize=8.5, va="center", zorder=7,
+                              transform=axes.transAxes)) for slot in range(_SLOTS)],
+            fixed=None, taken=[])
+        for x, words, colour, side in ((0.01, "memory-bound: waits for bytes", ORANGE, "left"),
+                                       (0.99, "compute-bound: waits for arithmetic", BLUE,
+                                        "right")):
+            axes.text(x, 0.02, words, color=colour, ha=side, va="bottom", fontsize=8.5,
+                      weight="bold", transform=axes.transAxes, zorder=4)
+    canvas.movable(art["arrow"], art["arrow_text"],
+                   *(artist for slot in art["slots"][:2] for artist in slot))
     return canvas
 
 
 def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
-    """Move the roof and all points; the y axis changes in half decades only."""
+    """Move what the sizes of one operation move; draw all else afresh when it changed.
+
+    Text is what costs time. So the roof and the points of all other operations are
+    background, which changes with the device, the format, the operation, or a kept point.
+    """
+    art = canvas.artists
+    moving = _moving(state.operation)
+    fixed = (state.machine, state.dtype, state.operation, state.kept, state.measured)
+    if art["fixed"] != fixed:
+        art["fixed"] = fixed
+        art["taken"] = []
+        _draw_roof(canvas, state, outcome)
+        _place(art, art["slots"][2:], _still_spots(state, outcome, moving), art["taken"])
+        canvas.stale()
+    spots = [_spot(outcome.points[name], "chosen" if name == state.operation else "other")
+             for name in moving]
+    _place(art, art["slots"][:2], spots, list(art["taken"]))
+    _place_arrow(art, outcome)
+
+
+def _moving(operation: str) -> tuple[str, ...]:
+    """What the sliders move: the operation, and with one attention the other one."""
+    others = {MATERIALISED: (TILED,), TILED: (MATERIALISED,)}.get(operation, ())
+    return (operation, *others)
+
+
+def _draw_roof(canvas: Canvas, state: State, outcome: Outcome) -> None:
     art = canvas.artists
     axes = art["axes"]
     roof, bandwidth = state.peak, state.machine.bandwidth
@@ -78,32 +103,38 @@ def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
     art["slope"].set_data([LEFT, outcome.ridge], [LEFT * bandwidth, roof])
     art["top"].set_data([outcome.ridge, RIGHT], [roof, roof])
     art["ridge"].set_data([outcome.ridge, outcome.ridge], [low, roof])
-    across = _across(outcome.ridge)
     art["ridge_text"].set_text(f"ridge {significant(outcome.ridge)}")
-    art["ridge_text"].set_position((across + 0.008, 0.10))
-    _place_points(art, state, outcome, (low, high))
-    _place_arrow(art, outcome)
+    art["ridge_text"].set_position((_across(outcome.ridge) + 0.008, 0.10))
 
 
-def _place_points(
-    art: dict[str, Any], state: State, outcome: Outcome, view: tuple[float, float]
+Spot = tuple[str, float, float, str, str]
+"""Label, intensity, FLOP/s, bound ("memory", "compute", "measured"), and what it is."""
+
+
+def _spot(point: Point, kind: str) -> Spot:
+    name = point.operation
+    if kind == "kept":
+        name = f"{name} {'×'.join(map(str, point.sizes))}"
+    return name, point.intensity, point.attainable, point.bound, kind
+
+
+def _still_spots(state: State, outcome: Outcome, moving: tuple[str, ...]) -> list[Spot]:
+    spots = [_spot(p, "other") for name, p in outcome.points.items() if name not in moving]
+    spots += [_spot(p, "kept") for p in outcome.kept[-MOST_KEPT:]]
+    return spots + [(m.name, m.intensity, m.flops_per_second, "measured", "measured")
+                    for m in state.measured[:MOST_MEASURED]]
+
+
+def _place(
+    art: dict[str, Any], slots: list[tuple[Any, Any, Any]], spots: list[Spot],
+    taken: list[tuple[float, float, float]],
 ) -> None:
-    # What is read out is placed first, so that its label is nearest to its point.
-    chosen = outcome.chosen
-    spots = [(chosen.operation, chosen.intensity, chosen.attainable, chosen.bound, "chosen")]
-    spots += [(p.operation, p.intensity, p.attainable, p.bound, "other")
-              for p in outcome.points.values() if p is not chosen]
-    spots += [(f"{p.operation} {'×'.join(map(str, p.sizes))}", p.intensity, p.attainable,
-               p.bound, "kept") for p in outcome.kept[-MOST_KEPT:]]
-    spots += [(m.name, m.intensity, m.flops_per_second, "measured", "measured")
-              for m in state.measured[:MOST_MEASURED]]
-    taken: list[tuple[float, float, float]] = []
-    for slot in range(_SLOTS):
-        point, leader, label = (art[kind][slot] for kind in ("points", "leaders", "labels"))
-        there = slot < len(spots)
+    """Put `spots` into the first slots and hide the rest; labels keep clear of `taken`."""
+    view = art["axes"].get_ylim()
+    for slot, (point, leader, label) in enumerate(slots):
         for artist in (point, leader, label):
-            artist.set_visible(there)
-        if not there:
+            artist.set_visible(slot < len(spots))
+        if slot >= len(spots):
             continue
         name, intensity, rate, bound, kind = spots[slot]
         across, up = _across(intensity), _up(rate, view)
@@ -113,13 +144,11 @@ def _place_points(
         point.set_markersize(11 if kind == "chosen" else 7)
         point.set_markerfacecolor("white" if kind == "kept" else colour)
         point.set_markeredgecolor(colour if kind == "kept" else "white")
-        point.set_zorder(7 if kind == "chosen" else 6)
         end, height, side, edge = _free_place(name, across, up, kind == "measured", taken)
         label.set_text(name)
         label.set_position((end, height))
         label.set_horizontalalignment(side)
         label.set_weight("bold" if kind == "chosen" else "normal")
-        label.set_color(INK)
         leader.set_data([edge, across], [height, up])
 
 
