@@ -168,7 +168,7 @@ def typed(label: str, key: str, value: str = "", placeholder: str = "",
     """A field for a number; it takes effect on Enter or when the focus leaves it."""
     field = widgets.Text(value=value, description=label, placeholder=placeholder,
                          continuous_update=False, style={"description_width": _LABEL_WIDTH},
-                         layout=widgets.Layout(width=width))
+                         layout=widgets.Layout(width=width, max_width="100%"))
     field.add_class(key)
     return field
 
@@ -177,7 +177,7 @@ def slider(kind: str, label: str, key: str, **settings: Any) -> Any:
     """An ipywidgets slider of class `kind` ("FloatSlider", "SelectionSlider" ...)."""
     control = getattr(widgets, kind)(
         description=label, style={"description_width": _LABEL_WIDTH},
-        layout=widgets.Layout(width=_SLIDER_WIDTH), **settings)
+        layout=widgets.Layout(width=_SLIDER_WIDTH, max_width="98%"), **settings)
     control.add_class(key)
     return control
 
@@ -194,7 +194,8 @@ def toggles(label: str, key: str, options: Sequence[str], value: str,
 
 def columns(*groups: Sequence[widgets.Widget]) -> widgets.HBox:
     """Groups of controls side by side, or one below the other where the page is narrow."""
-    boxes = [widgets.VBox(list(group)) for group in groups]
+    boxes = [widgets.VBox(list(group), layout=widgets.Layout(max_width="100%"))
+             for group in groups]
     return widgets.HBox(boxes, layout=widgets.Layout(flex_flow="row wrap"))
 
 

@@ -61,7 +61,8 @@ class Guess:
                                      tooltip="Commit this guess; the first one stays")
         self.words = widgets.HTML()
         self.words.add_class("ironlaw-live")
-        self.entry = widgets.HBox([self.field, widgets.HTML(html.escape(unit)), self.commit])
+        self.entry = widgets.HBox([self.field, widgets.Label(unit), self.commit],
+                                  layout=widgets.Layout(flex_flow="row wrap"))
         self.more = widgets.VBox([])
         prompt = _box(question).replace("<div", '<div class="ironlaw-question"', 1)
         self.root = widgets.VBox([widgets.HTML(prompt + wiring(_NAMES)), self.entry, self.words,
