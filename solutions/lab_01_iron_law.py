@@ -262,7 +262,7 @@ print(measured)
 
 # %% nbgrader={"grade_id": "check-measure", "grade": true, "points": 2}
 def visible(student):
-    run = student.value("measured")
+    run = student.record("measured", "TrainingRun")
     step, training = run.step, run.training
     rate = student.number("the measured tokens/s", step.tokens_per_second, low=1e-3)
     seconds = student.number("the measured seconds per step", step.step_seconds, low=1e-6)
@@ -285,7 +285,7 @@ def hidden(student):
     from ironlaw.config import RunConfig
     from ironlaw.predict import flops as reference
 
-    run = student.value("measured")
+    run = student.record("measured", "TrainingRun")
     step, training = run.step, run.training
     config = RunConfig.from_json(step.config)
     student.close("the FLOP per token in the record", step.flops_per_token,
@@ -414,7 +414,7 @@ long_run_days = 1e9 / measured.step.tokens_per_second / 86_400
 # %% nbgrader={"grade_id": "check-long-run", "grade": true, "points": 1}
 def visible(student):
     days = student.number("long_run_days", student.value("long_run_days"), low=1e-9)
-    rate = student.value("measured").step.tokens_per_second
+    rate = student.record("measured", "TrainingRun").step.tokens_per_second
     student.close("long_run_days", days, 1e9 / rate / 86_400, rtol=0.01)
 
 

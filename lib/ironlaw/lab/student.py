@@ -120,6 +120,13 @@ class Student:
                         f"{significant(low, 4)} and {significant(high, 4)}.")
         return found
 
+    def record(self, name: str, type_name: str) -> Any:
+        """The student's variable `name`, which must be an object of the course's `type_name`."""
+        got = self.value(name)
+        if not isinstance(got, wire.Record) or got.type_name != type_name:
+            raise WrongAnswerError(f"{name} should be a {type_name}; it is {_kind(got)}.")
+        return got
+
     def close(self, what: str, got: Any, want: float, *, rtol: float = 1e-6, atol: float = 0.0,
               tell: bool = True) -> None:
         """Wrong unless `got` is a number within the tolerances of `want`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -83,5 +84,7 @@ def _measure(model: str | None) -> dict[str, Result]:
     print(f"3 of 3: a run of {steps} steps on real text", flush=True)
     with tempfile.TemporaryDirectory(prefix="ironlaw-lab-") as folder:
         settings = TrainSettings(run=config, steps=steps, checkpoint_every=0)
-        training = train(settings, folder, device=here, profile=profile)
+        trained = train(settings, folder, device=here, profile=profile)
+    training = dataclasses.replace(trained, checkpoint=None, reasons={
+        **trained.reasons, "checkpoint": "The lab keeps the measurement, not the weights."})
     return {"profile": profile, "step": step, "training": training}
