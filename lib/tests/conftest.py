@@ -18,6 +18,9 @@ import pytest
 # Set before any test module can import torch: two suites' worth of threads on a small
 # machine make every timing-sensitive test slower and none faster.
 os.environ.setdefault("OMP_NUM_THREADS", str(min(2, os.cpu_count() or 1)))
+# And threads that wait for each other must not spin on the core that the other one needs:
+# beside other work that makes small models many times slower.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from ironlaw.config import RunConfig
-from ironlaw.errors import InputError
+from ironlaw.errors import InputError, UnavailableError
 from ironlaw.gpt2 import checkpoint, train
 from ironlaw.gpt2.checkpoint import DamagedCheckpointError
 from ironlaw.gpt2.settings import TrainSettings
@@ -116,7 +116,8 @@ def test_killed_at_every_kind_of_moment_it_ends_like_an_unbroken_run(
     ours, theirs = weights(broken), weights(unbroken)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     left = sorted(f.name for f in broken.iterdir())
-    assert left == ["result.json", f"step-{STEPS - 4:08d}.pt", f"step-{STEPS:08d}.pt"]
+    assert left == ["result.json", "settings.json", f"step-{STEPS - 4:08d}.pt",
+                    f"step-{STEPS:08d}.pt"]
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
@@ -141,6 +142,40 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
     saved = checkpoint.load(checkpoint.saved(out)[0])
     assert f"Stopped at step {saved['step']} of 1000" in words
     assert "Traceback" not in words
+
+
+def test_killed_before_the_first_checkpoint_it_starts_again_as_it_was_asked(
+    tmp_path: Path, text: Path
+) -> None:
+    settings = tiny(text, seed=3)
+    with pytest.raises(StopError):
+        losses_of(settings, tmp_path, on_progress=stop_after(2))
+    assert checkpoint.saved(tmp_path) == []
+    assert checkpoint.settings_of(tmp_path) == settings
+    said: list[str] = []
+    assert len(losses_of(settings, tmp_path, resume=True, say=said.append)) == 12
+    assert "no checkpoint" in said[0]
+
+
+def test_a_disk_that_is_full_is_said_and_costs_no_checkpoint(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = Trainer(tiny(text), tmp_path / "run")
+    flush = os.fsync
+
+    def full(descriptor: int) -> None:
+        if trainer.step >= 8:
+            raise OSError(28, "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UnavailableError, match="No space left on device"):
+        trainer.run()
+    names = sorted(f.name for f in (tmp_path / "run").iterdir())
+    assert names == ["settings.json", "step-00000004.pt"]
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(UnavailableError, match="could not be written"):
+        Trainer(tiny(text), tmp_path / "file")
 
 
 def tiny(text: Path, **changes: object) -> TrainSettings:

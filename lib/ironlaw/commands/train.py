@@ -14,12 +14,12 @@ from typing import Any
 from .. import workspace
 from ..config import ATTENTIONS, TRAINABLE_OPTIMIZERS, RunConfig
 from ..errors import InputError, count
-from ..gpt2.settings import TrainSettings
+from ..gpt2.settings import STANDARD_LIBRARY, TrainSettings
 from ..results import TrainingResult
 from ..units import duration, percent, si, significant
 
 RUNS = Path("runs")
-PROMPT = "def "
+PROMPTS = {STANDARD_LIBRARY: "def"}
 CONTINUATION = 60
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
@@ -56,13 +56,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.threads is not None:
         count("threads", args.threads)
-    from ..gpt2.runtime import keep_freed_memory
+    from ..gpt2.runtime import prepare
 
-    keep_freed_memory()  # has an effect only before torch comes in
+    prepare()  # has an effect only before torch comes in
+    from ..measure.device import find  # first: it says so when PyTorch is missing
+
+    # isort: split
     from ..gpt2 import progress
     from ..gpt2.train import InterruptedRunError
     from ..measure import training
-    from ..measure.device import find
 
     out = _folder(args)
     settings = _settings(args, out, find(args.device).type)
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(result.to_json()))
     else:
         print(_summary(result, out))
-        print(_continuation(out))
+        print(_continuation(out, PROMPTS.get(result.corpus, "The")))
     return 0
 
 
@@ -90,7 +92,7 @@ def _folder(args: argparse.Namespace) -> Path:
         return Path(args.out)
     if not args.resume:
         return RUNS / f"{args.model or 'nano'}-{time.strftime('%Y%m%d-%H%M%S')}"
-    latest = sorted(RUNS.glob("*/step-*.pt"), key=lambda file: file.stat().st_mtime)
+    latest = sorted(RUNS.glob("*/settings.json"), key=lambda file: file.stat().st_mtime)
     if not latest:
         raise InputError("resume", True, f"given when there is a run in {RUNS.resolve()}",
                          "Name the run's folder with --out, or start one without --resume.")
@@ -99,11 +101,13 @@ def _folder(args: argparse.Namespace) -> Path:
 
 def _settings(args: argparse.Namespace, out: Path, device_type: str) -> TrainSettings:
     """What the flags say; on resuming, flags left out are as in the checkpoint."""
+    from ..gpt2 import checkpoint
+
     step = _given(args, (*_STEP_FLAGS, "attention", "optimizer"))
     rest = _given(args, _RUN_FLAGS)
-    if "corpus" in rest:
+    if rest.get("corpus", STANDARD_LIBRARY) != STANDARD_LIBRARY:
         rest["corpus"] = str(Path(rest["corpus"]).resolve())
-    base = _saved(out) if args.resume else None
+    base = checkpoint.settings_of(out) if args.resume else None
     if base is None:
         fast = "materialised" if device_type == "cpu" else "flash"
         step = {"optimizer": "adamw-fused", "attention": fast, **step}
@@ -114,13 +118,6 @@ def _settings(args: argparse.Namespace, out: Path, device_type: str) -> TrainSet
 
 def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-
-
-def _saved(out: Path) -> TrainSettings | None:
-    from ..gpt2 import checkpoint
-
-    found = checkpoint.newest_whole(out)
-    return None if found is None else TrainSettings.from_json(found[1]["settings"])
 
 
 def _summary(result: TrainingResult, out: Path) -> str:
@@ -147,8 +144,8 @@ def _summary(result: TrainingResult, out: Path) -> str:
     return "\n".join(lines)
 
 
-def _continuation(out: Path) -> str:
-    """A few words by the model just trained, after `PROMPT`."""
+def _continuation(out: Path, beginning: str) -> str:
+    """A few words by the model just trained, after `beginning`."""
     import torch
 
     from ..gpt2 import tokens
@@ -157,11 +154,11 @@ def _continuation(out: Path) -> str:
 
     model = load_model(out)
     tokenizer = tokens.for_vocab(model.shape.vocab)
-    prompt = torch.tensor([tokenizer.encode(PROMPT)])
+    prompt = torch.tensor([tokenizer.encode(beginning)])
     drawn = sample(model, prompt, CONTINUATION)[0].tolist()
     known = [number for number in drawn if number < tokenizer.size]
     text = tokenizer.decode(known)
-    return f"\nThe model continues {PROMPT!r}:\n" + "\n".join(
+    return f"\nThe model continues {beginning!r}:\n" + "\n".join(
         "    " + line for line in text.splitlines())
 
 

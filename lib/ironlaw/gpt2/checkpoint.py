@@ -8,21 +8,24 @@ tensor, so a damaged file is recognised and the other one is used.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
-from ..errors import InputError, IronlawError
+from ..errors import InputError, IronlawError, UnavailableError
 from .model import GPT
 from .settings import TrainSettings
 
 VERSION = 1
 KEEP = 2
+SETTINGS = "settings.json"
 _NAME = re.compile(r"step-(\d{8})\.pt")
 
 
@@ -41,23 +44,29 @@ def saved(folder: Path) -> list[Path]:
 
 
 def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
-    """Write `state` as the checkpoint of `step`; older ones go once this one is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `state` as the checkpoint of `step`; older ones go once this one is whole.
+
+    Raises `UnavailableError` when it cannot be written (a full disk, a read-only folder);
+    the checkpoints before it stay.
+    """
     target = folder / f"step-{step:08d}.pt"
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".writing-", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            torch.save({"version": VERSION, **state}, handle)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(name, target)
-        _flush_folder(folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    _write(target, lambda handle: torch.save({"version": VERSION, **state}, handle))
     _tidy(folder, target)
     return target
+
+
+def save_settings(folder: Path, settings: TrainSettings) -> None:
+    """Note what the run in `folder` is, before its first checkpoint exists."""
+    text = json.dumps(settings.to_json(), indent=1).encode()
+    _write(folder / SETTINGS, lambda handle: handle.write(text))
+
+
+def settings_of(folder: Path) -> TrainSettings | None:
+    """What the run in `folder` is, or None when there is no run in it."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return TrainSettings.from_json(json.loads((folder / SETTINGS).read_text("utf-8")))
+    found = newest_whole(folder)
+    return None if found is None else TrainSettings.from_json(found[1]["settings"])
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -109,6 +118,32 @@ def load_model(path: str | Path) -> GPT:
     model = GPT(settings.run.shape, attention=settings.run.attention)
     model.load_state_dict(state["model"])
     return model.eval()
+
+
+def _write(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Fill a file beside `target`, flush it to the disk, and only then give it the name."""
+    name = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".writing-", suffix=".tmp")
+        with os.fdopen(descriptor, "wb") as handle:
+            write(handle)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(name, target)
+        _flush_folder(target.parent)
+    except BaseException as problem:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        # torch.save reports a failed write as a RuntimeError of its own.
+        if isinstance(problem, OSError | RuntimeError):
+            why = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+            raise UnavailableError(
+                f"Room for {target}", f"it could not be written ({why}).",
+                "Free some space or name another folder with --out. What was saved before "
+                "is still there.") from problem
+        raise
 
 
 def _tidy(folder: Path, newest: Path) -> None:

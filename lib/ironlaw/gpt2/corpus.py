@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from .. import workspace
 from ..errors import InputError, UnavailableError, count
+from .settings import STANDARD_LIBRARY
 from .tokens import Tokenizer
 
 Tokens: TypeAlias = NDArray[np.uint16]
 
-STANDARD_LIBRARY = "standard-library"
 TESTS = {"test", "tests", "idle_test"}
 INSTALLED = {"site-packages", "dist-packages"}
 VALIDATION_EVERY = 20

@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import InputError, count
 from ..transformer import MODELS
 from . import corpus
+from .settings import STANDARD_LIBRARY
 from .tokens import END_OF_TEXT, byte_level, byte_symbols, library, vocabulary_of
 
 
@@ -51,8 +52,8 @@ def as_file(texts: Iterable[str], trained_on: dict[str, Any], size: int) -> str:
 
 def main(target: Path) -> None:
     """Train on this Python's standard library and write `target`."""
-    texts = corpus.documents(corpus.STANDARD_LIBRARY)
-    about = {"corpus": corpus.STANDARD_LIBRARY, "python": platform.python_version(),
+    texts = corpus.documents(STANDARD_LIBRARY)
+    about = {"corpus": STANDARD_LIBRARY, "python": platform.python_version(),
              "sha256": corpus.content_hash(texts)}
     target.write_text(as_file(texts, about, MODELS["nano"].vocab), encoding="utf-8", newline="\n")
 

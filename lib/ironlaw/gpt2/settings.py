@@ -9,6 +9,8 @@ from typing import Any
 from ..config import RunConfig
 from ..errors import InputError, choice, count, not_negative, number, positive
 
+STANDARD_LIBRARY = "standard-library"
+"""The corpus that every Python brings along: its standard library's source."""
 LEARNING_RATES = {"nano": 3e-3, "gpt2-124m": 6e-4, "gpt2-350m": 3e-4, "gpt2-774m": 2.5e-4,
                   "gpt2-1558m": 2e-4}
 """Peak learning rates: GPT-3's for its models of like size (Brown et al. 2020, table 2.1);
@@ -33,7 +35,7 @@ class TrainSettings:
     weight_decay: float = 0.1
     clip: float = 1.0
     dropout: float = 0.0
-    corpus: str = "standard-library"
+    corpus: str = STANDARD_LIBRARY
     seed: int = 0
     checkpoint_every: int = 50
 

@@ -24,7 +24,8 @@ class TrainingStep:
 
     The gradient is that of the mean over all tokens of all micro-batches, also when
     those differ in size: averaging the micro-batches' own means would give a short one
-    too much weight. Nothing here waits for the device.
+    too much weight. Nothing here waits for the device, except that loss scaling has to
+    look whether a gradient overflowed.
 
     `clip` is the largest norm that the whole gradient may have, None for no limit.
     After a call `gradient_norm` holds the norm before clipping (a tensor), or None.

@@ -127,6 +127,7 @@ class Trainer:
         self._pending: list[tuple[int, Tensor, Tensor | None]] = []
         if found is not None:
             self._restore(found)
+        checkpoint.save_settings(out, settings)
 
     def run(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> Path:
         """Train to the last step; returns the final checkpoint.
