@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..errors import InputError, count, fraction, number
+from ..errors import InputError, choice, count, fraction, number
 from ..transformer import Shape
 
 
@@ -147,19 +147,26 @@ def per_token(shape: Shape, seq: int) -> float:
     return per_step(shape, 1, seq) / seq
 
 
-def recomputed_per_step(shape: Shape, batch: int, seq: int, recompute: str) -> float:
+def recomputed_per_step(
+    shape: Shape, batch: int, seq: int, recompute: str, attention: str = "flash"
+) -> float:
     """FLOP that `recompute` adds to a step; hardware FLOP are `per_step` plus these.
 
-    `every-block` and `sqrt` repeat the forward of all blocks (PyTorch's checkpoint
-    re-runs a segment whole), `selective` repeats both S x S products, `none` nothing.
+    PyTorch's checkpoint re-runs a segment only as far as the last tensor that backward
+    needs, so a block's closing product (8 B S d^2) is spared in the last block of each
+    segment, and `selective` repeats Q K^T but not A V. With tiled attention there is
+    no S x S tensor to drop, and `selective` adds nothing.
     """
-    if recompute == "none":
+    choice("recompute", recompute, ("none", "selective", "every-block", "sqrt"))
+    choice("attention", attention, ("flash", "materialised"))
+    if recompute == "none" or (recompute == "selective" and attention == "flash"):
         return 0.0
     if recompute == "selective":
-        return shape.layers * attention_products(batch, 1, seq, shape.width)
-    if recompute in ("every-block", "sqrt"):
-        return shape.layers * block_forward(batch, seq, shape.width)
-    raise InputError("recompute", recompute, "'none', 'selective', 'every-block' or 'sqrt'")
+        return shape.layers * attention_scores(batch, 1, seq, shape.width)
+    n = shape.layers
+    segments = n if recompute == "every-block" else -(-n // math.ceil(math.sqrt(n)))
+    closing = matmul(batch * seq, 4 * shape.width, shape.width)
+    return n * block_forward(batch, seq, shape.width) - segments * closing
 
 
 def mfu_from_hfu(
