@@ -93,6 +93,16 @@ def test_an_unknown_gpu_stays_unknown(monkeypatch: pytest.MonkeyPatch, name: str
     assert name in here.reasons["catalogue_name"]
 
 
+def test_a_known_name_with_another_memory_is_another_device(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_cuda(monkeypatch, "NVIDIA A100-SXM4-80GB", memory=85e9)
+    assert devices.find("cuda").catalogue_name == "A100 80GB SXM"
+    pretend_cuda(monkeypatch, "NVIDIA A100-SXM4-80GB", memory=10e9)  # a slice of one
+    here = devices.find("cuda")
+    assert here.catalogue is None
+    assert "10.0 GB" in here.reasons["catalogue_name"]
+
+
 def test_a_gpu_number_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_cuda(monkeypatch, "NVIDIA H200", count=2)
     assert devices.find("cuda:1").torch_device.index == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -117,8 +117,14 @@ def test_several_shapes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         def __call__(self, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
             order.append(batches[0][0].numel())
 
+    def clock(call: Callable[[int], None], device: torch.device, turns: int) -> list[float]:
+        for turn in range(turns):
+            call(turn)
+        return [0.01 * order[len(batches) * warm + turn] for turn in range(turns)]
+
     monkeypatch.setattr(steps.gpt2_step, "build", lambda config, device: Step())
-    few, many = TINY, TINY.replace(batch=5)
+    monkeypatch.setattr(steps, "_by_the_wall_clock", clock)
+    batches = few, many = TINY, TINY.replace(batch=5)
     said: list[str] = []
     found = steps.measure_steps([few, many], steps=3, warmup=warm, device="cpu",
                                 progress=said.append)
@@ -126,7 +132,7 @@ def test_several_shapes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[0].startswith("warmed up; 3 steps of each take about")
     assert order == [32, 80] * (warm + 3)
     assert [m.tokens_per_step for m in found] == [32, 80]
-    assert [len(m.samples) for m in found] == [3, 3]
+    assert [m.samples for m in found] == [pytest.approx([0.32] * 3), pytest.approx([0.8] * 3)]
     assert found[0].parameters == 6
 
 

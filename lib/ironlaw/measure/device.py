@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from .. import hardware
 from ..errors import InputError, UnavailableError, choice
+from ..units import gigabytes
 from . import host
 from ._torch import torch
 
@@ -135,7 +136,8 @@ def _described(device: torch.device) -> Device:
     entry = hardware.resolve(name, memory if device.type == "cuda" else None)
     if entry is None:
         reasons["catalogue_name"] = (
-            f"The catalogue has no entry for a device that calls itself {name!r}. "
+            f"The catalogue has no entry for a device that calls itself {name!r} and has "
+            f"{gigabytes(memory)} of memory. "
             "Nothing is assumed about it: only what is measured here counts.")
     return Device(device, name, memory, torch.get_num_threads(),
                   entry.name if entry else None, reasons)
