@@ -136,15 +136,33 @@ def test_a_real_server_serves_the_copy_with_the_courses_defaults(tmp_path: Path)
             urllib.request.urlopen(f"{server.url}/api/contents")
 
 
+def heed_interrupts() -> None:
+    """Undo what a background shell does to its children: they would ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_ends_it_in_peace(tmp_path: Path) -> None:
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [part.format(port=lab_browser.free_port(), root=tmp_path) for part in COMMAND],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stdout is not None
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=heed_interrupts,
+    ) as process:
+        try:
+            await_page(process)
+            process.send_signal(signal.SIGINT)
+            _, complaints = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, complaints
+    assert "Traceback" not in complaints
+
+
+def await_page(process: subprocess.Popen[str]) -> None:
+    """Read the address that the command prints, and wait until it answers."""
     said = ""
     while "Ctrl-C" not in said:
-        line = process.stdout.readline()
-        assert line, process.stderr and process.stderr.read()
+        line = process.stdout.readline() if process.stdout else ""
+        assert line, said
         said += line
     address = next(word for word in said.split() if word.startswith("http://"))
     up = False
@@ -154,7 +172,3 @@ def test_an_interrupt_ends_it_in_peace(tmp_path: Path) -> None:
             up = urllib.request.urlopen(address, timeout=5).status == 200
         except OSError:
             time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, complaints = process.communicate(timeout=60)
-    assert process.returncode == 0, complaints
-    assert "Traceback" not in complaints
