@@ -30,9 +30,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Calibrate if need be, measure, lay both sides together, print."""
     config = RunConfig.from_flags(args)
-    from ..gpt2.runtime import keep_freed_memory
+    from ..gpt2.runtime import prepare
 
-    keep_freed_memory()  # as the trainer does; has an effect only before torch comes in
+    prepare()  # as the trainer does; has an effect only before torch comes in
     profile = _profile(config, args.on)
     try:
         laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,

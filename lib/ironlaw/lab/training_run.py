@@ -62,9 +62,9 @@ def configuration(device_type: str, model: str | None = None) -> RunConfig:
 
 
 def _measure(model: str | None) -> dict[str, Result]:
-    from ..gpt2.runtime import keep_freed_memory
+    from ..gpt2.runtime import prepare
 
-    keep_freed_memory()  # before torch comes in
+    prepare()  # before torch comes in
     from ..gpt2.settings import TrainSettings
     from ..measure.calibration import calibrate
     from ..measure.device import find, supports
