@@ -14,6 +14,8 @@ COMMANDS = {
     "lab": "open the course in JupyterLab, working on a copy",
     "calibrate": "measure this device into a profile",
     "train": "train GPT-2 on real text; resumable",
+    "predict": "FLOPs, memory and time of a step, before it runs",
+    "plan": "the largest batch that fits, or the cheapest way to make one fit",
     "compare": "a step of GPT-2: predicted, measured, and the difference",
     "figures": "the document's numbers, computed",
     "selfcheck": "the question bank and your state in it",
