@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import lab_browser
@@ -145,3 +149,15 @@ def test_the_figure_is_inverted_on_a_dark_page_only(notebook: lab_browser.Notebo
         page.wait_for_function(f"document.body.dataset.jpThemeLight === '{light}'")
         shown = page.evaluate("getComputedStyle(document.querySelector('.ironlaw-figure')).filter")
         assert ("invert" in shown) == (light == "false")
+
+
+def test_the_redraw_benchmark_times_the_widget_beside_an_empty_image() -> None:
+    file = Path(__file__).parents[1] / "benchmarks" / "widget_redraw.py"
+    done = subprocess.run([sys.executable, str(file), "--presses", "3", "--json"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    for name in ("eta_slider", "accelerator_slider", "empty_image"):
+        assert len(found[name]["samples_ms"]) == found[name]["presses"] == 3
+        assert 0 < found[name]["median_ms"] <= found[name]["p95_ms"]
+    assert found["target_met"] == (found["eta_slider"]["median_ms"] <= found["target_ms"])

@@ -79,6 +79,8 @@ def test_the_cost_figure_is_a_straight_line_between_two_marked_estimates() -> No
     assert "no point on the line is a knee" in still.caption
     assert "$50,000 (GPT-2 class)" in still.alt
     assert "$100 million (GPT-4 class)" in still.alt
+    assert "an assumption of the scenario" in still.caption
+    assert "assumption" not in figures.cost_scale(price_per_hour=3.0).caption
 
 
 def test_the_cost_figure_follows_price_and_utilisation() -> None:

@@ -88,7 +88,8 @@ def cost_scale(
         f"the compute costs ten times as much, and no point on the line is a knee. The two "
         f"dashed levels are outside estimates, {significant(ratio, 4)} times apart; the compute "
         "behind them was not published. The dots are this line's price for three runs "
-        "whose parameters and tokens are known.")
+        "whose parameters and tokens are known."
+        + (f" Price: {chip.price.source}; {chip.price.note}." if price_per_hour is None else ""))
     alt = (
         f"Log-log plot of cost against compute from 1e20 to 1e27 FLOP: one straight rising line. "
         f"Dashed levels at {dollars(GPT2_CLASS_COST)} (GPT-2 class) and "
