@@ -241,7 +241,7 @@ def human_time_ticks(low: float, high: float) -> tuple[Sequence[float], Sequence
     named = [(1e-3, "1 ms"), (1.0, "1 s"), (MINUTE, "1 min"), (HOUR, "1 hour"), (DAY, "1 day"),
              (30 * DAY, "30 days"), (YEAR, "1 year"), (10 * YEAR, "10 years"),
              (100 * YEAR, "100 years")]
-    named += [(10.0**k * YEAR, f"{10**k:,} years") for k in range(3, 7)]
-    named += [(10.0**k * YEAR, f"1e{k} years") for k in range(7, 19, 2)]
+    named += [(10.0**k * YEAR, f"{10**k:,} years") for k in range(3, 6)]
+    named += [(10.0**k * YEAR, f"1e{k} years") for k in range(6, 19)]
     inside = [(seconds, label) for seconds, label in named if low <= seconds <= high]
     return [s for s, _ in inside], [label for _, label in inside]

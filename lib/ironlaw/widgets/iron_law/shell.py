@@ -195,9 +195,12 @@ def _provenance(chip: Device, now: State) -> str:
     for name, note in (("Price", chip.price_note), ("Power", chip.watts_note)):
         if note:
             lines.append(f"{name}: {note.rstrip('.')}.")
+    lines.append("PUE and grid start at the document's own figures (table 19).")
     lines.append("Cost is accelerator-hours times the price; energy counts the accelerators and "
                  "PUE, not the hosts. η is taken to hold at any number of accelerators, which "
                  "a real network contests.")
+    lines.append("O, R_peak and η each enter the law once, so a tenth more of any of them saves "
+                 "the same time; the bars show how far each could still go.")
     lines.append("Limits of the levers: O by the share of tokens you could leave out; R_peak by "
                  "the fastest dense BF16 or FP16 peak in the catalogue; η by "
                  f"{state.BEST_UTILISATION}, {state.BEST_UTILISATION_SOURCE}.")

@@ -275,8 +275,7 @@ def limit_in_words(term: str, state: State, outcome: Outcome) -> str:
 
 def describe(state: State, outcome: Outcome) -> str:
     """The whole outcome in a few plain sentences: what a screen reader announces."""
-    chips = f"{state.accelerators:,} × {state.device}" if state.accelerators > 1 \
-        else f"one {state.device}"
+    chips = f"{state.accelerators:,} × {state.device}"
     words = [f"{state.workload} on {chips} in {state.dtype.upper()} at η = "
              f"{state.utilisation:.2f} takes {duration(outcome.seconds)}."]
     due = plain_duration(state.deadline)
