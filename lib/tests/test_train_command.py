@@ -94,7 +94,7 @@ def test_people_get_a_summary_and_a_sample(text: str, capsys: pytest.CaptureFixt
     shown = capsys.readouterr()
     run = next(Path("runs").iterdir())
     assert run.name.startswith("nano-")
-    for expected in ("at step 1,", "at step 4", "tokens/s", "MFU ", "held back",
+    for expected in ("at first, ", "over the last 4 of 4 steps", "tokens/s", "MFU ", "held back",
                      f"{run}/step-00000004.pt", f"ironlaw train --resume --out {run}",
                      "The model continues 'The'"):
         assert expected in shown.out

@@ -84,10 +84,12 @@ def test_progress_is_plain_lines_when_nobody_watches() -> None:
     stream = io.StringIO()
     show = progress.reporter(stream, every_seconds=3600)
     for step in range(1, 101):
-        show(Progress(step, 100, 5.0 - step / 100, 1e-3, 1234.0))
+        show(Progress(step, 100, 5.0 - step / 100, 4.5, 1e-3, 1234.0))
     lines = stream.getvalue().splitlines()
-    assert lines == ["step   1/100  loss 4.9900, 1,234 tokens/s, learning rate 1.0e-03",
-                     "step 100/100  loss 4.0000, 1,234 tokens/s, learning rate 1.0e-03"]
+    assert lines == ["step   1/100  loss 4.990 (lately 4.500), 1,234 tokens/s, "
+                     "learning rate 1.0e-03",
+                     "step 100/100  loss 4.000 (lately 4.500), 1,234 tokens/s, "
+                     "learning rate 1.0e-03"]
 
 
 def test_progress_is_a_bar_in_a_terminal() -> None:
@@ -98,9 +100,9 @@ def test_progress_is_a_bar_in_a_terminal() -> None:
     stream = Terminal()
     show = progress.reporter(stream)
     for step in (6, 7, 8):  # as after resuming from step 5
-        show(Progress(step, 8, 2.5, 1e-3, 1234.0))
+        show(Progress(step, 8, 2.5, 2.75, 1e-3, 1234.0))
     assert "8/8" in stream.getvalue()
-    assert "loss 2.5000" in stream.getvalue()
+    assert "loss 2.500 (lately 2.750)" in stream.getvalue()
 
 
 def learnt_alphabet() -> tuple[GPT, torch.Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import statistics
 import sys
 import time
 from dataclasses import fields
@@ -121,12 +122,13 @@ def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _summary(result: TrainingResult, out: Path) -> str:
-    first = result.losses[0]
+    lately = [loss for _, loss in result.losses[-20:]]
     held = result.validation_loss
     lines = [
         "",
-        f"Loss          {first[1]:.3f} at step {first[0]}, {result.final_loss:.3f} at step "
-        f"{result.steps}" + (f"; {held:.3f} on text never trained on" if held else ""),
+        f"Loss          {result.losses[0][1]:.3f} at first, {statistics.fmean(lately):.3f} over "
+        f"the last {len(lately)} of {result.steps} steps"
+        + (f", {held:.3f} on text never trained on" if held is not None else ""),
         f"Speed         {significant(result.tokens_per_second)} tokens/s (median), "
         f"{duration(result.seconds)} in all, {result.threads} CPU threads",
     ]

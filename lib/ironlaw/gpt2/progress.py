@@ -63,5 +63,6 @@ def _lines(stream: TextIO, every_seconds: float) -> Callable[[Progress], None]:
 
 
 def _speed_and_loss(progress: Progress) -> str:
-    return (f"loss {progress.loss:.4f}, {significant(progress.tokens_per_second)} tokens/s, "
+    return (f"loss {progress.loss:.3f} (lately {progress.recent_loss:.3f}), "
+            f"{significant(progress.tokens_per_second)} tokens/s, "
             f"learning rate {progress.learning_rate:.1e}")

@@ -28,6 +28,7 @@ from .runtime import Interruption
 from .settings import TrainSettings
 
 WARMUP_WINDOWS = 2
+RECENT = 20
 VALIDATION_BATCHES, VALIDATION_TOKENS = 8, 16_384
 """Held-back text to average over: as many batches, or as many tokens if that is less."""
 
@@ -50,11 +51,16 @@ class InterruptedRunError(IronlawError):
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known after some steps: the latest loss (nats), its rate, the speed."""
+    """What is known after some steps: the latest loss (nats), its rate, the speed.
+
+    One batch's loss depends much on which text it holds; `recent_loss` is the mean over
+    the last `RECENT` steps.
+    """
 
     step: int
     steps: int
     loss: float
+    recent_loss: float
     learning_rate: float
     tokens_per_second: float
 
@@ -247,7 +253,8 @@ class Trainer:
         rate = len(values) * self.settings.run.tokens_per_step / spent
         self.seconds += spent
         self.rates.append(rate)
-        return Progress(self.step, self.settings.steps, values[-1][1],
+        recent = statistics.fmean(loss for _, loss in self.losses[-RECENT:])
+        return Progress(self.step, self.settings.steps, values[-1][1], recent,
                         self.settings.rate(self.step - 1), rate)
 
     def _checkpoint_due(self) -> bool:
