@@ -436,7 +436,7 @@ check(visible)
 # nothing, take a fixed share of every step. Timing a step at twice the batch would decide it: if
 # the time per token falls, there is a part that does not grow with the tokens.
 
-# %% [markdown]
+# %% [markdown] nbgrader={"grade_id": "rubric-explain", "locked": true}
 # ### BEGIN MARK SCHEME
 # **How 4 is marked**
 #

@@ -119,6 +119,11 @@ class Channel:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
+        # What ran inside dies a moment later; its ends of the pipes close with it. The next
+        # sandbox runs as the same user, whose processes are counted.
+        until = time.monotonic() + 2.0
+        while self._selector.get_map() and time.monotonic() < until:
+            self._pump(0.05)
         self._selector.close()
         self._socket.close()
         for pipe in (self._process.stdout, self._process.stderr):

@@ -53,11 +53,14 @@ class Referee:
         self._limits = limits
         self._channel: Channel | None = None
 
-    def judge(self, source: str, name: str, ask: Any) -> dict[str, Any]:
-        """The outcome of a test cell; `ask(question, blobs)` reaches the student."""
+    def judge(self, source: str, name: str, ask: Any, owner: str = "") -> dict[str, Any]:
+        """The outcome of a test cell; `ask(question, blobs)` reaches the student.
+
+        `owner` is the id that the submission belongs to.
+        """
         try:
             channel = self._started()
-            channel.send({"source": source, "name": name}, [], 10.0)
+            channel.send({"source": source, "name": name, "owner": owner}, [], 10.0)
             until = time.monotonic() + self._limits.test_seconds
             while True:
                 frame, blobs = channel.receive(max(0.0, until - time.monotonic()))
@@ -101,12 +104,13 @@ class Engine:
         self.referee = Referee(self.limits)
 
     def grade(self, notebook: NotebookNode, stubs: dict[str, str],
-              blocked: tuple[str, ...] = ()) -> Graded:
+              blocked: tuple[str, ...] = (), owner: str = "") -> Graded:
         """Execute `notebook` (restored, with hidden tests) and score its questions.
 
-        `stubs` maps the id of each answer cell to the text that was handed out.
+        `stubs` maps the id of each answer cell to the text that was handed out; `owner` is
+        the student whose submission this is, for problems with figures of one's own.
         """
-        with contextlib.closing(_Run(self, notebook, stubs, blocked)) as run:
+        with contextlib.closing(_Run(self, notebook, stubs, blocked, owner)) as run:
             return run.whole()
 
     def close(self) -> None:
@@ -118,8 +122,9 @@ class _Run:
     """The state of grading one notebook."""
 
     def __init__(self, engine: Engine, notebook: NotebookNode, stubs: dict[str, str],
-                 blocked: tuple[str, ...]) -> None:
+                 blocked: tuple[str, ...], owner: str) -> None:
         self._engine = engine
+        self._owner = owner
         self._limits = engine.limits
         self._notebook = notebook
         self._stubs = stubs
@@ -208,7 +213,7 @@ class _Run:
             score = Score(name, 0.0, maximum, "The notebook's time was used up before this "
                           f"question ({self._limits.total_seconds:g} s for all cells).")
         else:
-            outcome = self._engine.referee.judge(cell.source, name, self._ask)
+            outcome = self._engine.referee.judge(cell.source, name, self._ask, self._owner)
             score = _scored(name, maximum, outcome)
             if score.points != maximum:
                 score.notes += self._stops

@@ -18,7 +18,9 @@ import ironlaw.selfcheck
 import numpy as np
 from ironlaw.lab import checking
 from ironlaw.lab.student import Student, StudentFault
+from ironlaw.selfcheck import variants as selfcheck_variants
 
+from .. import variants
 from .inside import frames
 
 # What the notebook's first cells import for its checks.
@@ -28,8 +30,9 @@ _AT_HAND: dict[str, Any] = {"check": checking.check, "math": math, "np": np}
 class RemoteStudent(Student):
     """The handle whose questions travel to the sandbox and back."""
 
-    def __init__(self, channel: socket.socket, reader: frames.Reader) -> None:
+    def __init__(self, channel: socket.socket, reader: frames.Reader, owner: str = "") -> None:
         super().__init__()
+        self.owner = owner
         self._channel = channel
         self._reader = reader
 
@@ -82,7 +85,8 @@ def judge(source: str, name: str, student: Student) -> dict[str, Any]:
 
 
 def main() -> None:
-    ironlaw.selfcheck.item("1.1")  # load the bank once, before any fork
+    ironlaw.selfcheck.item("1.1")  # load questions and answers once, before any fork
+    variants.right(selfcheck_variants.variant("V1.1", "warm-up"))
     channel = socket.socket(fileno=int(sys.argv[1]))
     reader = frames.Reader()
     frames.send(channel, {"ready": True})
@@ -96,7 +100,7 @@ def main() -> None:
             status = 1
             try:
                 outcome = judge(question["source"], question["name"],
-                                RemoteStudent(channel, reader))
+                                RemoteStudent(channel, reader, question["owner"]))
                 frames.send(channel, {"outcome": outcome})
                 status = 0
             finally:

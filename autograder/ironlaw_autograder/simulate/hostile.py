@@ -32,6 +32,7 @@ class Hostile:
     content: bytes
     lost: frozenset[str] = frozenset()
     said: str = ""
+    unreadable: bool = False
 
 
 def variants(desk: Desk) -> list[Hostile]:
@@ -40,10 +41,10 @@ def variants(desk: Desk) -> list[Hostile]:
     target, check = _first_question(desk)
     whole = _bytes(desk.reference())
     files = [
-        Hostile("is empty", b"", every, "empty"),
-        Hostile("is cut off", whole[:900], every, "cut off"),
-        Hostile("is a web page", b"<!DOCTYPE html><html></html>", every, "web page"),
-        Hostile("is JSON of another kind", b'{"cells": 3}', every, "not a notebook"),
+        Hostile("is empty", b"", every, "empty", True),
+        Hostile("is cut off", whole[:900], every, "cut off", True),
+        Hostile("is a web page", b"<!DOCTYPE html><html></html>", every, "web page", True),
+        Hostile("is JSON of another kind", b'{"cells": 3}', every, "not a notebook", True),
         Hostile("has a byte-order mark", b"\xef\xbb\xbf" + whole),
     ]
     shapes: list[tuple[str, Callable[[NotebookNode], None], str]] = [
