@@ -1,8 +1,9 @@
 """Self-check labs: one notebook per section of the question bank, graded like any lab.
 
-The questions' keys are public in the learner's package, so these notebooks hold no
-secret; their hidden tests only spare the student a second copy of the key beside the
-question. Written answers are marked by a person along the rubric.
+The questions' keys are public in the learner's package; their hidden tests only spare the
+student a second copy of the key beside the question. Written answers are marked by a person
+along the rubric. What is secret are the answers to each student's own figures
+(`variant_cells`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ironlaw.selfcheck import forms, loader
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, RubricLine, TrueFalse, Written
 from nbformat import NotebookNode, v4
 
+from . import variant_cells
 from .lab_source import Lab, from_notebook
 
 _INTRO = """# Self-check {section}: to hand in
@@ -71,9 +73,10 @@ def lab(section: int) -> Lab:
     notebook = v4.new_notebook(cells=[_text(_INTRO.format(section=section))])
     for item in found:
         notebook.cells += _cells(item)
+    notebook.cells += variant_cells.cells(section)
     notebook.metadata["ironlaw"] = {
         "title": f"Self-check {section}",
-        "minutes": sum(item.minutes for item in found),
+        "minutes": sum(item.minutes for item in found) + variant_cells.minutes(section),
         "stub": "# Put your answer between the quotes or after the equals sign above.",
     }
     return from_notebook(notebook, f"selfcheck_{section:02d}", f"bank/{section:02d}.toml")

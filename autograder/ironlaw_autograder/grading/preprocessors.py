@@ -69,7 +69,8 @@ class JudgeNotebook(NbGraderPreprocessor):
         """One restored and executed notebook, its outcome in `resources["ironlaw"]`."""
         marking = _marking(self.course_root, resources["nbgrader"]["assignment"])
         restored = restore(marking.template, nb)
-        graded = _engine().grade(restored.notebook, marking.stubs, marking.lab.blocked)
+        graded = _engine().grade(restored.notebook, marking.stubs, marking.lab.blocked,
+                                 resources["nbgrader"]["student"])
         graded.notebook.cells.insert(0, _report(graded, restored.notes))
         resources["ironlaw"] = graded
         last.clear()

@@ -46,7 +46,12 @@ class StudentFault(BaseException):
 
 
 class Student:
-    """What a check sees of a student's notebook, after the cells above it have run."""
+    """What a check sees of a student's notebook, after the cells above it have run.
+
+    `owner` is the id that the submission belongs to, '' where nobody knows it.
+    """
+
+    owner = ""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

@@ -1,0 +1,85 @@
+"""Judges a numeric answer: against whose figures, within which tolerance, and what went wrong.
+
+The figures are those of the id that owns the submission. Where the notebook was worked on
+under another id, an answer that is right for those figures counts as well, and the
+mismatch is named: a misspelt name must cost nobody points, and a copied notebook must not
+go unseen.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+from ironlaw.lab.student import Student, StudentFault
+from ironlaw.selfcheck import variants
+
+from .registry import ANSWERS, right
+
+
+def judge(student: Student, id: str) -> None:
+    """Pass when the answer to problem `id` is right, else fail with the reason."""
+    problem = variants.load()[id]
+    name = variable(id)
+    answer = student.value(name)
+    if answer is None:
+        student.fail(f"{id} has no answer yet.")
+    found = student.number(id, answer)
+    owner, claimed = owner_of(student), claimed_by(student)
+    if not owner and not claimed:
+        student.fail(f"{id} cannot be checked: the notebook does not say whose figures it shows. "
+                     "STUDENT_ID is empty.")
+    ids = list(dict.fromkeys(who for who in (owner, claimed) if who))
+    for who in ids:
+        if close(found, right(variants.variant(id, who)), problem.tolerance):
+            if owner and who != owner:
+                student.say(f"Right for the figures of “{claimed}”, under which this notebook was "
+                            f"worked on; it was handed in by “{owner}”.")
+            return
+    if owner and claimed and owner != claimed:
+        student.say(f"This notebook was worked on as “{claimed}” and handed in by “{owner}”; the "
+                    "answer fits the figures of neither.")
+    # What the student saw is what was reckoned with.
+    slip = slip_in(found, variants.variant(id, ids[-1]))
+    student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""))
+
+
+def variable(id: str) -> str:
+    """The name that holds the answer: `answer_V1_1`."""
+    return f"answer_{id.replace('.', '_')}"
+
+
+def close(found: float, wanted: float, tolerance: float) -> bool:
+    """Whether two numbers agree; a tolerance of 0 asks for the exact number."""
+    return math.isclose(found, wanted, rel_tol=tolerance or 1e-9)
+
+
+def slip_in(found: float, variant: variants.Variant) -> str:
+    """The mistake that leads to this number, in a sentence, or ''."""
+    wanted = right(variant)
+    for slip in ANSWERS[variant.problem.id].slips:
+        if close(found, slip.value(variant.given, wanted), variant.problem.tolerance):
+            return f"That is what comes out {slip.words}."
+    return ""
+
+
+def owner_of(student: Student) -> str:
+    """The id that owns the submission, '' where nobody knows it.
+
+    The judge is told; plain nbgrader runs a notebook in `autograded/STUDENT/LAB`.
+    """
+    told = variants.canonical(student.owner)
+    here = Path.cwd()
+    if not told and os.environ.get("NBGRADER_EXECUTION") == "autograde" \
+            and here.parent.parent.name == "autograded":
+        told = variants.canonical(here.parent.name)
+    return told
+
+
+def claimed_by(student: Student) -> str:
+    """The id that the notebook itself states, '' when it states none that can be read."""
+    try:
+        return variants.canonical(student.value("STUDENT_ID"))
+    except StudentFault:
+        return ""
