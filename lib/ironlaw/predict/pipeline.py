@@ -141,7 +141,7 @@ def exposed_stage_seconds(
     one means that another stage takes exactly that long (self-check 5.6).
     """
     step = positive("step_seconds", step_seconds) * (1.0 - fraction("saved_share", saved_share))
-    if step <= positive("compute_seconds", compute_seconds):
+    if step <= positive("compute_seconds", compute_seconds) * (1 + 1e-12):
         raise InputError("compute_seconds", compute_seconds, f"less than the new step, {step:g} s",
                          "Compute alone explains this step; no other stage is exposed.")
     return step

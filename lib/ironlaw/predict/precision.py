@@ -103,7 +103,7 @@ class NumberFormat:
         """`value` as this format stores it: nearest, ties to even.
 
         Too large becomes infinity (NaN in E4M3, which has none), or the largest value
-        with `saturate`, as FP8 training recipes do.
+        with `saturate`, as PyTorch 2.13 converts to E4M3.
         """
         given = float(value)
         if not math.isfinite(given):
