@@ -147,6 +147,8 @@ def accelerator(name: str) -> Accelerator:
     lists the four that it could mean.
     """
     entries = catalogue().accelerators
+    if name in entries:  # widgets ask on every redraw
+        return entries[name]
     by_normal = {_normal(known): entry for known, entry in entries.items()}
     wanted = _normal(str(name))
     if wanted in by_normal:

@@ -75,7 +75,7 @@ def memory_bytes(name: str) -> float:
     Raises UnavailableError when this device has no profile, or one without memory.
     """
     if name != THIS_DEVICE:
-        return hardware.accelerator(choice("device", name, memory_names())).value("memory")
+        return hardware.accelerator(name).value("memory")
     profile = workspace.profile()
     if profile is None or profile.memory_bytes is None:
         why = profile.reasons.get("memory_bytes", "") if profile else ""
