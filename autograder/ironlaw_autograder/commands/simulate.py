@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import course as courses
-from ..simulate.report import simulate
+from ..simulate.classroom import write
+from ..simulate.report import class_of, simulate
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -16,11 +17,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hostile", type=int, default=4, help="how many of them attack (4)")
     parser.add_argument("--lab", default="lab_01_iron_law", help="the lab that they hand in")
     parser.add_argument("--keep", type=Path, help="leave class, gradebook and feedback here")
+    parser.add_argument("--write", type=Path, metavar="FOLDER",
+                        help="only write the class here, one .ipynb per student")
     parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.write:
+        found = class_of(courses.find(args.root), args.lab, args.students, args.hostile)
+        write(args.write, found)
+        print(f"{len(found)} submissions in {args.write}")
+        return 0
     data = simulate(courses.find(args.root), args.lab, args.students, args.hostile, args.keep)
     if args.json:
         print(json.dumps(data, indent=1))

@@ -64,7 +64,7 @@ class Classroom:
         """Enter the lab into the gradebook, with its hidden tests and points."""
         self.root.mkdir(parents=True, exist_ok=True)
         labs.write_source(self.lab, self.root)
-        with _at_peace():
+        with at_peace():
             labs.generate(self.lab, Config(self._config))
 
     def submit(self, student: str, submitted: NotebookNode) -> None:
@@ -84,7 +84,7 @@ class Classroom:
 
     def absent(self, student: str) -> None:
         """Enter a submission that cannot be read: 0 points, nothing to mark by hand."""
-        with _at_peace(), self.gradebook() as book:
+        with at_peace(), self.gradebook() as book:
             book.update_or_create_student(student)
             submission = book.update_or_create_submission(self.lab.name, student)
             for part in submission.notebooks:
@@ -120,7 +120,7 @@ class Classroom:
         said = _Kept()
         self._log.addHandler(said)
         try:
-            with _at_peace():
+            with at_peace():
                 converter.start()
         except NbGraderException as problem:
             raise GradingError(said.cause() or str(problem)) from problem
@@ -129,7 +129,7 @@ class Classroom:
 
 
 @contextmanager
-def _at_peace() -> Iterator[None]:
+def at_peace() -> Iterator[None]:
     """nbgrader calls `alembic` as a program, which stands beside this Python, and fills new
     submissions in a way about which its database layer warns."""
     before = os.environ.get("PATH", "")

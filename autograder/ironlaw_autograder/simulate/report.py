@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ironlaw.errors import choice
+
 from ..build import labs
 from ..build.lab_source import Lab
 from ..course import Course
@@ -19,12 +21,22 @@ from .submissions import Desk
 def simulate(course: Course, lab_name: str, students: int, hostiles: int,
              keep: Path | None = None) -> dict[str, Any]:
     """The outcome as plain values; `keep` holds class, gradebook and feedback afterwards."""
-    lab = next(lab for lab in labs.labs(course) if lab.name == lab_name)
-    found = members(Desk(lab), students, hostiles)
+    found = class_of(course, lab_name, students, hostiles)
+    lab = _lab(course, lab_name)
     if keep is not None:
         return _simulate(course, lab, found, keep)
     with tempfile.TemporaryDirectory(prefix="ironlaw-class-") as folder:
         return _simulate(course, lab, found, Path(folder))
+
+
+def class_of(course: Course, lab_name: str, students: int, hostiles: int) -> list[Member]:
+    """The members of a class that hands in the lab `lab_name`."""
+    return members(Desk(_lab(course, lab_name)), students, hostiles)
+
+
+def _lab(course: Course, name: str) -> Lab:
+    known = {lab.name: lab for lab in labs.labs(course)}
+    return known[choice("lab", name, known)]
 
 
 def _simulate(course: Course, lab: Lab, found: list[Member], where: Path) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""The synthetic class has the grades it should have, and no member harms another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ironlaw_autograder.cli import main
+from ironlaw_autograder.simulate import hostile
+from ironlaw_autograder.simulate.classroom import members
+from ironlaw_autograder.simulate.submissions import Desk
+
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+@pytest.mark.sandbox
+def test_a_small_mixed_class_gets_every_expected_score(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["simulate", "--students", "5", "--hostile", "2", "--json", "--root", ROOT,
+             "--keep", str(tmp_path / "kept")]
+    assert main(words) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["honest_grades_equal"] is True
+    assert data["as_expected"] is True
+    assert [row["honest"] for row in data["results"]] == [True, True, True, False, False]
+    assert data["submissions_per_minute"] > 0
+    assert (tmp_path / "kept" / "graded" / "gradebook.db").is_file()
+
+
+def test_a_class_is_the_same_each_time_and_holds_all_kinds(desk: Desk) -> None:
+    first, second = (members(desk, 12, 4) for _ in range(2))
+    assert first == second
+    assert len({m.name for m in first}) == 12
+    totals = [m.total for m in first if m.honest]
+    assert max(totals) == 18
+    assert min(totals) == 0
+    assert any(0 < total < 18 for total in totals)
+
+
+def test_there_are_forty_deeds_and_each_has_a_name(desk: Desk) -> None:
+    deeds = hostile.variants(desk)
+    assert len({deed.name for deed in deeds}) == len(deeds) >= 40
+
+
+def test_a_class_is_only_written_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--write", str(tmp_path / "class12"), "--root", ROOT]) == 0
+    assert len(list((tmp_path / "class12").glob("*.ipynb"))) == 12
+    assert main(["simulate", "--hostile", "13", "--root", ROOT]) == 2
+    assert "at most the number of students" in capsys.readouterr().err
