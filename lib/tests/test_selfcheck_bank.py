@@ -11,7 +11,7 @@ import sys
 import pytest
 from ironlaw import cli, selfcheck, workspace
 from ironlaw.errors import InputError
-from ironlaw.selfcheck import figures, forms, loader, page, record, text
+from ironlaw.selfcheck import figures, forms, loader, page, record, text, variants
 from ironlaw.selfcheck.checks import check
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, TrueFalse, Written
 
@@ -255,13 +255,16 @@ def test_the_command_prints_the_bank_and_the_learners_state(
     record.keep(item, "B", check(item, "B"))
     assert cli.main(["selfcheck", "--json"]) == 0
     rows = {r["id"]: r for r in json.loads(capsys.readouterr().out)}
-    assert list(rows) == list(BANK)
+    assert list(rows) == [*BANK, *variants.load()]
     assert {"id", "kind", "source", "section", "state"} <= set(rows["1.1"])
     assert (rows["1.1"]["state"], rows["1.2"]["state"]) == ("wrong", "not answered")
-    assert all(r["source"] == "document" for r in rows.values())
+    assert {id: r["source"] for id, r in rows.items()} == {
+        **dict.fromkeys(BANK, "document"), **dict.fromkeys(variants.load(), "variant")}
+    assert rows["V1.1"]["kind"] == "number"
     assert cli.main(["selfcheck", "--section", "1"]) == 0
     shown = capsys.readouterr().out
     assert "1.5" in shown
+    assert "V1.6" in shown
     assert "2.1" not in shown
     assert cli.main(["selfcheck", "--section", "99"]) == 2
     assert "section" in capsys.readouterr().err

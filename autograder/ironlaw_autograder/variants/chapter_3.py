@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ironlaw.predict import pipeline, scaling
-from ironlaw.units import GB, MB
+from ironlaw.predict import pipeline, ratios, scaling
+from ironlaw.units import GB, MB, MINUTE
 
 from .answer import FRACTION, IN_GIB, Answer, Slip, times
 
 
 def overlap(g: SimpleNamespace) -> float:
-    return pipeline.overlap_speedup([g.a, g.b, g.c])
+    stages = [ms / 1e3 for ms in (g.a, g.b, g.c)]
+    saved = ratios.saved(pipeline.serial_seconds(stages), pipeline.iteration_seconds(stages))
+    return g.n * saved / MINUTE
 
 
 def busy(g: SimpleNamespace) -> float:
@@ -35,11 +37,13 @@ def epoch(g: SimpleNamespace) -> float:
 
 ANSWERS = {
     "V3.1": Answer(overlap, (
-        Slip("for the share of time saved, not the factor",
-             lambda g, right: 1 - 1 / right),
-        Slip("upside down: the new time over the old", lambda g, right: 1 / right),
-        Slip("when three stages are taken to give a factor of three; the longest one decides",
-             lambda g, right: 3.0))),
+        Slip("when the transfer alone hides behind the step",
+             lambda g, right: g.n * g.b / 60e3),
+        Slip("for the overlapped epoch, not for what it saves",
+             lambda g, right: g.n * g.c / 60e3),
+        Slip("when three stages are taken to run three times as fast; the longest one decides",
+             lambda g, right: g.n * (g.a + g.b + g.c) * 2 / 3 / 60e3),
+        times(60, "in seconds; this one asks for minutes"))),
     "V3.2": Answer(busy, (
         FRACTION,
         Slip("with a single worker", lambda g, right: right / g.W),

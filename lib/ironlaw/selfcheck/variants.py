@@ -107,8 +107,12 @@ def canonical(student: Any) -> str:
     """
     if not isinstance(student, str):
         return ""
-    text = unicodedata.normalize("NFKC", str.__str__(student)).casefold()
-    return _UNSAFE.sub("_", "".join(text.split())).strip("._")[:100]
+    text, before = str.__str__(student)[:400], None
+    while text != before:  # one step can open the way for another
+        before = text
+        text = unicodedata.normalize("NFKC", text).casefold()
+        text = _UNSAFE.sub("_", "".join(text.split()))[:100].strip("._")
+    return text
 
 
 def variant(id: str, student: str, salt: str = SALT) -> Variant:
