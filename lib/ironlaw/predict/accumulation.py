@@ -111,6 +111,6 @@ class AccumulationEffect:
 
 def table_14(effective_batch: int, micro_batch: int) -> AccumulationEffect:
     """Table 14: activations fall to b / B, FLOP stay, k passes, one exchange with `no_sync`."""
-    k = steps_for_batch(effective_batch, micro_batch)
+    k = steps_for_batch(count("effective_batch", effective_batch), micro_batch)
     return AccumulationEffect(activation_bytes=micro_batch / effective_batch, flops=1.0,
                               passes=k, exchanges=1)

@@ -165,7 +165,7 @@ def recomputed_per_step(
         return shape.layers * attention_scores(batch, 1, seq, shape.width)
     n = shape.layers
     segments = n if recompute == "every-block" else -(-n // math.ceil(math.sqrt(n)))
-    closing = matmul(batch * seq, 4 * shape.width, shape.width)
+    closing = matmul(count("batch", batch) * count("seq", seq), 4 * shape.width, shape.width)
     return n * block_forward(batch, seq, shape.width) - segments * closing
 
 

@@ -145,9 +145,9 @@ def seconds_for_tokens(tokens: float, tokens_per_second: float) -> float:
 
 def check_utilisation(value: float) -> float:
     """`value` when hardware could do it, else `InputError`: no run beats its peak."""
-    if number("utilisation", value, low=0.0) > 1.0:
+    if number("value", value, low=0.0) > 1.0:
         raise InputError(
-            "utilisation", value, "at most 1",
+            "value", value, "a utilisation of at most 1",
             "A rate above the peak means a wrong time, a wrong FLOP count or the wrong peak.",
         )
     return value

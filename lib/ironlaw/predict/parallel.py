@@ -123,7 +123,7 @@ def tensor_parallel_bytes(
     """
     tensor = (float(count("batch", batch)) * count("seq", seq) * count("width", width)
               * positive("bytes_per_value", bytes_per_value))
-    return 4.0 * count("layers", layers) * ring_bytes(tensor, ways)
+    return 4.0 * count("layers", layers) * ring_bytes(tensor, count("ways", ways))
 
 
 def pipeline_parallel_bytes(
@@ -162,6 +162,7 @@ def table_20(
                   4 * layers // pipeline_stages, "inside a node"),
         Placement("pipeline", pipeline_parallel_bytes(batch, seq, width, bytes_per_value), 2,
                   "between nodes of a rack"),
-        Placement("data", ring_bytes(shard * bytes_per_value, data_ways), 1, "between racks"),
+        Placement("data", ring_bytes(shard * bytes_per_value, count("data_ways", data_ways)), 1,
+                  "between racks"),
     ]
     return sorted(rows, key=lambda row: row.exchanges, reverse=True)

@@ -221,8 +221,9 @@ def table_15(layers: int, checkpoints: int) -> list[TradeRow]:
     not go together: N_L - 1 forwards need about N_L A, and memory near A needs
     N_L (N_L - 1) / 2 forwards. Both appear here.
     """
+    n = count("layers", layers)
     return [
-        TradeRow("no checkpoint", float(layers), 0.0),
+        TradeRow("no checkpoint", float(n), 0.0),
         TradeRow("one boundary, segment kept", kept_layers(layers, 1),
                  float(recomputed_layers(layers, 1))),
         TradeRow("one boundary, memory near A",

@@ -73,13 +73,14 @@ def bytes_per_second_without_reuse(
 def gemm(rows: int, inner: int, columns: int, bytes_per_value: float = 2.0) -> Kernel:
     """A dense product with perfect reuse: each operand and the result cross memory once."""
     size = positive("bytes_per_value", bytes_per_value)
+    work = count_flops.matmul(rows, inner, columns)
     values = float(rows) * inner + float(inner) * columns + float(rows) * columns
-    return Kernel("gemm", count_flops.matmul(rows, inner, columns), values * size)
+    return Kernel("gemm", work, values * size)
 
 
 def gemv(rows: int, columns: int, bytes_per_value: float = 2.0) -> Kernel:
     """A matrix times one vector: no operand of the matrix is used twice."""
-    kernel = gemm(rows, columns, 1, bytes_per_value)
+    kernel = gemm(rows, count("columns", columns), 1, bytes_per_value)
     return Kernel("gemv", kernel.flops, kernel.traffic_bytes)
 
 
@@ -91,11 +92,11 @@ def tiled_gemm(
     `tile` = 1 is the naive product, whose traffic grows as m^3 (not as m^2): every
     multiply-add fetches both operands. Larger tiles divide it by the tile's side.
     """
+    work = count_flops.matmul(rows, inner, columns)
     t = count("tile", tile, high=max(rows, columns))
     size = positive("bytes_per_value", bytes_per_value)
     strips = -(-columns // t) * float(rows) * inner + -(-rows // t) * float(inner) * columns
-    return Kernel("tiled gemm", count_flops.matmul(rows, inner, columns),
-                  (strips + float(rows) * columns) * size)
+    return Kernel("tiled gemm", work, (strips + float(rows) * columns) * size)
 
 
 def elementwise(

@@ -85,6 +85,10 @@ def hierarchical_all_reduce_seconds(
     `network_bytes_per_second` is one worker's share of the node's network link.
     """
     n = count("workers_per_node", workers_per_node)
+    positive("node_bytes_per_second", node_bytes_per_second)
+    positive("network_bytes_per_second", network_bytes_per_second)
+    not_negative("node_latency_seconds", node_latency_seconds)
+    not_negative("network_latency_seconds", network_latency_seconds)
     inside = ring_all_reduce_seconds(tensor_bytes, n, node_bytes_per_second, node_latency_seconds)
     return inside + ring_all_reduce_seconds(tensor_bytes / n, count("nodes", nodes),
                                             network_bytes_per_second, network_latency_seconds)

@@ -47,7 +47,8 @@ def table_6(items: tuple[int, ...] = (32, 33, 64, 65), unit: int = WARP) -> list
 
 def matmul_tiles(rows: int, columns: int, tile_rows: int = 128, tile_columns: int = 128) -> int:
     """Output tiles of a (rows x columns) product; part-filled tiles count whole."""
-    return units(rows, tile_rows) * units(columns, tile_columns)
+    down = units(count("rows", rows), count("tile_rows", tile_rows))
+    return down * units(count("columns", columns), count("tile_columns", tile_columns))
 
 
 def matmul_waves(
