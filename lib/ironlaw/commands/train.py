@@ -161,7 +161,7 @@ def _continuation(out: Path, beginning: str) -> str:
     known = [number for number in drawn if number < tokenizer.size]
     text = tokenizer.decode(known)
     return f"\nThe model continues {beginning!r}:\n" + "\n".join(
-        "    " + line for line in text.splitlines())
+        "    " + line for line in text.splitlines() if line.strip())
 
 
 def _resume_command(out: Path) -> str:
