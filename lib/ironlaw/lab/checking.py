@@ -67,8 +67,9 @@ def share_of(outcome: Any) -> float:
     """What a test returned as a share of its points; None is all of them."""
     if outcome is None:
         return 1.0
-    share = float(outcome)
-    if isinstance(outcome, bool) or not math.isfinite(share) or not 0 <= share <= 1:
+    plain = isinstance(outcome, int | float) and not isinstance(outcome, bool)
+    share = float(outcome) if plain else math.nan
+    if not 0 <= share <= 1:
         raise ValueError(f"a test returned {outcome!r}; it must return None or a share in [0, 1]")
     return share
 

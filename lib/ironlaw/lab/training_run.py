@@ -13,7 +13,6 @@ from .recording import recorded_or
 
 _KINDS: Mapping[str, type[Result]] = {"profile": DeviceProfile, "step": StepMeasurement,
                                       "training": TrainingResult}
-_STEPS = {"cpu": 60, "mps": 100, "cuda": 100}
 
 
 @dataclass(frozen=True)
@@ -43,28 +42,41 @@ class TrainingRun:
                 f"from {self.training.losses[0][1]:.2f} to {self.training.final_loss:.2f}.")
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured: steps timed, steps trained, seconds of calibration, and the text."""
+
+    config: RunConfig
+    timed_steps: int = 8
+    steps: int = 60
+    seconds: float | None = None
+    corpus: str = "standard-library"
+
+
 def measure_training(recorded: str = "", model: str | None = None) -> TrainingRun:
     """Measure this device with a real GPT-2, or read `recorded` back.
 
     `model` defaults to gpt2-124m on a CUDA device and nano elsewhere. The learner's cell
     fills itself with the record; see `ironlaw.lab.recording`.
     """
-    found = recorded_or(recorded, lambda: _measure(model), _KINDS)
+    found = recorded_or(recorded, lambda: measure(model), _KINDS)
     return TrainingRun(**found)
 
 
-def configuration(device_type: str, model: str | None = None) -> RunConfig:
-    """The step that is measured on a device of this type."""
+def plan(device_type: str, model: str | None = None) -> Plan:
+    """What is measured on a device of this type."""
     if device_type == "cuda":
-        return RunConfig(model=model or "gpt2-124m", batch=4, precision="amp-bf16",
-                         optimizer="adamw-fused")
-    return RunConfig(model=model or "nano", batch=8, optimizer="adamw")
+        return Plan(RunConfig(model=model or "gpt2-124m", batch=4, precision="amp-bf16",
+                              optimizer="adamw-fused"), steps=100)
+    config = RunConfig(model=model or "nano", batch=8, optimizer="adamw")
+    return Plan(config, seconds=8) if device_type == "cpu" else Plan(config, steps=100)
 
 
-def _measure(model: str | None) -> dict[str, Result]:
-    from ..gpt2.runtime import prepare
+def measure(model: str | None = None, chosen: Plan | None = None) -> dict[str, Result]:
+    """Calibrate, time a step and train on this device; `chosen` overrides the usual plan."""
+    from ..gpt2.runtime import keep_freed_memory
 
-    prepare()  # before torch comes in
+    keep_freed_memory()  # before torch comes in
     from ..gpt2.settings import TrainSettings
     from ..measure.calibration import calibrate
     from ..measure.device import find, supports
@@ -72,18 +84,19 @@ def _measure(model: str | None) -> dict[str, Result]:
     from ..measure.training import train
 
     here = find()
-    config = configuration(here.type, model)
+    todo = chosen or plan(here.type, model)
+    config = todo.config
     if config.precision == "amp-bf16" and supports(here.torch_device, "bf16"):
-        config = config.replace(precision="amp-fp16")  # the reason is not empty: no BF16 here
-    print(f"1 of 3: how fast {here.name} multiplies matrices (about 10 s)", flush=True)
-    dtypes = ["fp32"] if here.type != "cuda" else None
-    profile = calibrate(here, dtypes=dtypes, seconds=8 if here.type == "cpu" else None)
+        config = config.replace(precision="amp-fp16")  # `supports` gave a reason: no BF16 here
+    print(f"1 of 3: how fast {here.name} multiplies matrices", flush=True)
+    profile = calibrate(here, dtypes=None if here.type == "cuda" else ["fp32"],
+                        seconds=todo.seconds)
     print(f"2 of 3: one training step of {config.model}, several times", flush=True)
-    step = measure_step(config, steps=8, warmup=2, profile=profile, device=here)
-    steps = _STEPS[here.type]
-    print(f"3 of 3: a run of {steps} steps on real text", flush=True)
+    step = measure_step(config, steps=todo.timed_steps, warmup=2, profile=profile, device=here)
+    print(f"3 of 3: a run of {todo.steps} steps on real text", flush=True)
     with tempfile.TemporaryDirectory(prefix="ironlaw-lab-") as folder:
-        settings = TrainSettings(run=config, steps=steps, checkpoint_every=0)
+        settings = TrainSettings(run=config, steps=todo.steps, checkpoint_every=0,
+                                 corpus=todo.corpus)
         trained = train(settings, folder, device=here, profile=profile)
     training = dataclasses.replace(trained, checkpoint=None, reasons={
         **trained.reasons, "checkpoint": "The lab keeps the measurement, not the weights."})
