@@ -57,8 +57,8 @@ ANSWERS = {
         times(1 / 2048, "when sequences are counted as tokens"))),
     "V1.3": Answer(training_memory, (
         Slip("for inference: the 16-bit weights alone", lambda g, right: 2 * g.P + g.A),
-        Slip("without the FP32 master copy", lambda g, right: right - 4 * g.P),
-        Slip("with one moment instead of Adam's two", lambda g, right: right - 4 * g.P),
+        Slip("without the FP32 master copy, or with one moment instead of Adam's two",
+             lambda g, right: right - 4 * g.P),
         Slip("without the activations", lambda g, right: right - g.A),
         Slip("with FP32 weights and gradients on top of the master copy",
              lambda g, right: right + 4 * g.P),

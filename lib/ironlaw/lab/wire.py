@@ -117,7 +117,7 @@ class _Writer:
             if value.dtype == torch.bfloat16:
                 value = value.float()
             value = value.numpy()
-        if numpy is None:
+        if numpy is None or isinstance(value, str):  # numpy's own text is text
             return None
         if isinstance(value, numpy.generic):
             kind = "scalar"

@@ -1,0 +1,179 @@
+"""The eight notebooks to hand in: every question of the bank, fairly judged, cell by cell."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ironlaw.lab.student import LocalStudent
+from ironlaw.selfcheck import forms, loader, variants
+from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, TrueFalse, Written
+from ironlaw_autograder.build import labs, selfcheck_lab
+from ironlaw_autograder.build.lab_source import Lab, is_answer, label
+from ironlaw_autograder.grading.preprocessors import Marking
+from ironlaw_autograder.judge.engine import Engine
+from ironlaw_autograder.judge.referee import judge
+from ironlaw_autograder.judge.restore import restore
+from ironlaw_autograder.variants import right
+from ironlaw_autograder.variants.verdict import variable
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = range(1, 9)
+BANK = loader.load()
+JUDGED = [item for item in BANK.values() if not isinstance(item, Written)]
+
+
+@functools.cache
+def lab(section: int) -> Lab:
+    return selfcheck_lab.lab(section)
+
+
+def cells(section: int) -> dict[str, Any]:
+    return {label(cell)["grade_id"]: cell for cell in lab(section).source.cells}
+
+
+def share(item: Item, answer: Any) -> float:
+    """The share of its points that the hidden test of `item` gives to `answer`."""
+    cell = cells(item.section)[f"check-{item.id.replace('.', '-')}"]
+    outcome = judge(cell.source, item.id, LocalStudent({forms.variable(item): answer}))
+    assert not outcome["broken"], outcome["broken"]
+    assert outcome["message"]
+    return float(outcome["share"])
+
+
+def right_forms(item: Item) -> list[Any]:
+    match item:
+        case Choice(key=k):
+            return [k, k.lower(), f" {k}. ", f"({k})", chr(ord(k) + 0xFEE0), np.str_(k)]
+        case TrueFalse(key=k):
+            return [k, str(k), str(k).upper(), str(k)[0], np.bool_(k)]
+        case Order(key=k):
+            return [list(k), tuple(k), np.array(k), [str(n) for n in k], "-".join(map(str, k)),
+                    [float(n) for n in k]]
+        case FillIn(accepted=words):
+            return [form for w in words for form in (w, w.upper(), f" {w}. ", f"the {w}")]
+    raise AssertionError(item.kind)
+
+
+def wrong_forms(item: Item) -> list[Any]:
+    match item:
+        case Choice():
+            return [o.letter for o in item.options if o.letter != item.key]
+        case TrueFalse(key=k):
+            return [not k, str(not k), "yes" if not k else "no"]
+        case Order(key=k):
+            return [sorted(k), list(reversed(k)), [k[1], k[0], k[3], k[2], *k[4:]]]
+        case FillIn():
+            return [*(a for w in item.wordings for a in w.answers), "gradient", "memory wall"]
+    raise AssertionError(item.kind)
+
+
+NOTHING: list[Any] = [None, "", "  ", [], "E?", 7.5, float("nan"), object(), {"A"}, [None] * 4,
+                      [1, 1, 2, 3], lambda: "A", b"A", "maybe", [[1], [2], [3], [4]]]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_question_of_the_bank_is_in_its_notebook(section: int) -> None:
+    found = cells(section)
+    items = [item for item in BANK.values() if item.section == section]
+    own = variants.in_section(section)
+    assert lab(section).points == sum(i.points for i in items) + sum(p.points for p in own)
+    for item in items:
+        name = item.id.replace(".", "-")
+        assert f"question-{name}" in found
+        graded = [f"answer-{name}"] if isinstance(item, Written) else [f"check-{name}"]
+        graded += [f"why-{name}"] if isinstance(item, TrueFalse) else []
+        assert sum(label(found[g])["points"] for g in graded) == item.points
+        if isinstance(item, Written | TrueFalse):
+            rubric = found[f"rubric-{graded[-1]}"].source
+            assert "MARK SCHEME" in rubric
+            assert re.search(r"\d points?:", rubric)
+    assert ("your-id" in found) == bool(own) == (section <= 6)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_nothing_of_a_key_is_handed_out(section: int) -> None:
+    shipped = (ROOT / "labs" / lab(section).name / f"{lab(section).name}.ipynb").read_text("utf-8")
+    for item in (i for i in BANK.values() if i.section == section):
+        if isinstance(item, Written):
+            assert item.model_answer[:60] not in shipped
+            assert not any(line.text in shipped for line in item.rubric)
+    assert "ironlaw_autograder" not in shipped
+    assert "reference" not in shipped
+    for problem in variants.in_section(section):
+        assert f'variants.show(\\"{problem.id}\\", STUDENT_ID)' in shipped
+        assert problem.stem[:40] not in shipped
+
+
+@pytest.mark.parametrize("item", JUDGED, ids=lambda i: i.id)
+def test_every_accepted_form_passes_and_plausible_wrong_answers_do_not(item: Item) -> None:
+    assert [share(item, form) for form in right_forms(item)] == [1.0] * len(right_forms(item))
+    wrong = wrong_forms(item)
+    assert len(wrong) >= 3
+    assert [share(item, form) for form in wrong] == [0.0] * len(wrong)
+
+
+@pytest.mark.parametrize("item", JUDGED, ids=lambda i: i.id)
+def test_blank_and_strange_answers_earn_nothing(item: Item) -> None:
+    assert [share(item, answer) for answer in NOTHING] == [0.0] * len(NOTHING)
+
+
+def handed_in(section: int, who: str, says: str, extra: str = "", scale: float = 1.0) -> Any:
+    """The student's notebook with `who`'s own figures answered, and STUDENT_ID = `says`."""
+    notebook = labs.release(lab(section))
+    answers = {f"answer-{p.id.replace('.', '-').lower()}": p for p in variants.in_section(section)}
+    for cell in notebook.cells:
+        name = label(cell).get("grade_id", "")
+        if name == "your-id":
+            cell.source = cell.source.replace('STUDENT_ID = ""', f'STUDENT_ID = "{says}"') + extra
+        elif name in answers:
+            problem = answers[name]
+            value = right(variants.variant(problem.id, who)) * scale
+            cell.source = f"{variable(problem.id)} = {value!r}"
+    return notebook
+
+
+THIEF = """
+
+try:
+    from ironlaw_autograder.variants import right
+    stolen = "key"
+except ImportError:
+    stolen = "nothing"
+print("stole", stolen)
+"""
+
+
+@pytest.mark.sandbox
+def test_in_the_sandbox_the_owner_decides_and_the_key_is_out_of_reach(engine: Engine) -> None:
+    marking = Marking(lab(4))
+
+    def graded(notebook: Any, owner: str) -> tuple[float, str]:
+        restored = restore(marking.template, notebook).notebook
+        done = engine.grade(restored, marking.stubs, marking.lab.blocked, owner)
+        own = [s for s in done.scores if s.grade_id.startswith("check-v4")]
+        said = " ".join(" ".join([s.message, *s.notes]) for s in own)
+        printed = " ".join(str(c.get("outputs", "")) for c in done.notebook.cells)
+        assert "stole key" not in printed
+        if "stolen" in "".join(c.source for c in notebook.cells):
+            assert "stole nothing" in printed
+        return sum(float(s.points or 0) for s in own), said
+
+    assert graded(handed_in(4, "ada", "", THIEF), "ada")[0] == 10
+    points, said = graded(handed_in(4, "bob", "bob"), "ada")
+    assert points == 10
+    assert "handed in by “ada”" in said
+    points, said = graded(handed_in(4, "ada", "ada", scale=1 / 100), "ada")
+    assert points == 0
+    assert "as a fraction of one" in said
+    assert graded(labs.release(lab(4)), "ada") == (0.0, " ".join(
+        ["No answer yet: the cell above is as it was handed out."] * 5))
+
+
+def test_answer_cells_know_whether_they_were_touched() -> None:
+    assert [label(c)["grade_id"] for c in lab(7).source.cells if is_answer(c)]
+    assert all(is_answer(cells(1)[name]) for name in ("your-id", "answer-v1-1", "answer-1-1"))
