@@ -80,7 +80,6 @@ def visible(student):
     seconds = student.call("training_seconds", 6e18, 1e14, 0.5, 8)
     student.close("training_seconds(6e18, 1e14, 0.5, 8)", seconds, 15_000.0)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -92,7 +91,6 @@ def hidden(student):
     alone = student.call("training_seconds", 5e17, 7e13, 0.37)
     student.close("training_seconds without naming the number of devices", alone,
                   5e17 / (7e13 * 0.37), tell=False)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -107,7 +105,6 @@ check(hidden)
 def visible(student):
     student.raises("training_seconds", 6e18, 1e14, 38)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -117,7 +114,6 @@ def hidden(student):
         got = student.call("training_seconds", 2e18, 3e13, share)
         student.close("training_seconds with a utilisation that is allowed", got,
                       2e18 / (3e13 * share), tell=False)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -163,7 +159,6 @@ def visible(student):
     flops = student.call("flops_per_token", 4, 128, 4096, 256)
     student.close("flops_per_token(4, 128, 4096, 256), the nano model", flops, 9_437_184)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -176,7 +171,6 @@ def hidden(student):
         got = student.call("flops_per_token", layers, width, vocab, seq)
         student.close("flops_per_token of a model that you have not seen", got,
                       reference.per_token(shape, seq), tell=False)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -200,7 +194,6 @@ def visible(student):
     days = student.call("run_days", 12, 768, 50_257, 1024, 10e9, 312e12, 0.4, 8)
     student.close("run_days of GPT-2 124M on 10 billion tokens", days, 0.09909, rtol=1e-3)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -214,7 +207,6 @@ def hidden(student):
         got = student.call("run_days", layers, width, vocab, seq, tokens, peak, share, devices)
         student.close("run_days of a run that you have not seen", got,
                       work / (devices * peak * share) / 86_400, tell=False)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -240,7 +232,6 @@ def visible(student):
     student.number("guess_tokens_per_second", student.value("guess_tokens_per_second"),
                    low=1, high=1e9)
     student.number("guess_mfu, a fraction", student.value("guess_mfu"), low=1e-6, high=1)
-
 
 check(visible)
 
@@ -275,7 +266,6 @@ def visible(student):
     student.require(training.final_loss < first,
                     "The loss did not fall during the run: measure again.")
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -303,7 +293,6 @@ def hidden(student):
                    low=0.7 * start, high=1.5 * start)
     student.require(run.profile.name == step.device == training.device,
                     "The record mixes measurements of different devices.")
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -336,7 +325,6 @@ def visible(student):
     student.close("mfu(9_437_184, 7_000, 200e9)", share, 0.33030144)
     student.raises("mfu", 9_437_184, 70_000, 200e9)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -344,7 +332,6 @@ def hidden(student):
         got = student.call("mfu", flops, rate, peak)
         student.close("mfu of a run that you have not seen", got, flops * rate / peak, tell=False)
     student.raises("mfu", 8.6e8, 400_000, 312e12)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -366,7 +353,6 @@ def visible(student):
     student.close("residual(2.0, 3.0)", student.call("residual", 2.0, 3.0), 0.5)
     student.close("residual(5.0, 4.0)", student.call("residual", 5.0, 4.0), -0.2)
 
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -374,7 +360,6 @@ def hidden(student):
         got = student.call("residual", predicted, seen)
         student.close("residual of numbers that you have not seen", got,
                       (seen - predicted) / predicted, atol=1e-12, tell=False)
-
 
 check(hidden)
 ### END HIDDEN TESTS
@@ -416,7 +401,6 @@ def visible(student):
     days = student.number("long_run_days", student.value("long_run_days"), low=1e-9)
     rate = student.record("measured", "TrainingRun").step.tokens_per_second
     student.close("long_run_days", days, 1e9 / rate / 86_400, rtol=0.01)
-
 
 check(visible)
 
