@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ironlaw.lab.checking import CheckError
 from ironlaw.lab.student import LocalStudent
 from ironlaw.selfcheck import forms, loader, variants
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, TrueFalse, Written
@@ -19,7 +20,6 @@ from ironlaw_autograder.judge.engine import Engine
 from ironlaw_autograder.judge.referee import judge
 from ironlaw_autograder.judge.restore import restore
 from ironlaw_autograder.variants import right
-from ironlaw_autograder.variants.verdict import variable
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = range(1, 9)
@@ -133,7 +133,7 @@ def handed_in(section: int, who: str, says: str, extra: str = "", scale: float =
         elif name in answers:
             problem = answers[name]
             value = right(variants.variant(problem.id, who)) * scale
-            cell.source = f"{variable(problem.id)} = {value!r}"
+            cell.source = f"{variants.variable(problem.id)} = {value!r}"
     return notebook
 
 
@@ -172,6 +172,44 @@ def test_in_the_sandbox_the_owner_decides_and_the_key_is_out_of_reach(engine: En
     assert "as a fraction of one" in said
     assert graded(labs.release(lab(4)), "ada") == (0.0, " ".join(
         ["No answer yet: the cell above is as it was handed out."] * 5))
+
+
+def visible(section: int, name: str) -> str:
+    """The check cell `name` as a student has it."""
+    return next(c.source for c in labs.release(lab(section)).cells
+                if label(c)["grade_id"] == f"check-{name}")
+
+
+def test_a_gap_is_mentioned_and_only_validate_fails_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, gap in {"1-1": {"answer_1_1": ""}, "v1-1": {"answer_V1_1": None}}.items():
+        source = visible(1, name)
+        assert "HIDDEN" not in source
+        exec(compile(source, name, "exec"), {**gap, "__name__": "__main__"})
+        assert "No answer yet" in capsys.readouterr().out
+        with monkeypatch.context() as validating:
+            validating.setenv("NBGRADER_EXECUTION", "validate")
+            with pytest.raises(CheckError, match="No answer yet"):
+                exec(compile(source, name, "exec"), {**gap, "__name__": "__main__"})
+
+
+@pytest.mark.parametrize(("name", "names", "said"), [
+    ("1-1", {"answer_1_1": "F"}, "There is no option F"),
+    ("1-1", {}, "answer_1_1 is not defined"),
+    ("v1-1", {"answer_V1_1": "12"}, "should be a number"),
+    ("v1-1", {"answer_V1_1": [1.0]}, "should be one number")])
+def test_what_cannot_be_read_is_said_before_it_is_handed_in(
+    name: str, names: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CheckError, match=said):
+        exec(compile(visible(1, name), name, "exec"), {**names, "__name__": "__main__"})
+
+
+def test_a_reading_does_not_say_whether_it_is_right(capsys: pytest.CaptureFixture[str]) -> None:
+    for answer in (BANK["1.1"].key, "B"):
+        exec(compile(visible(1, "1-1"), "c", "exec"), {"answer_1_1": answer, "__name__": "x"})
+        assert capsys.readouterr().out == f"1.1: Read as option {answer}.\n"
 
 
 def test_answer_cells_know_whether_they_were_touched() -> None:

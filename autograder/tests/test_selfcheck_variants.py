@@ -17,7 +17,6 @@ from ironlaw.lab.student import LocalStudent, StudentFault, WrongAnswerError
 from ironlaw.selfcheck import variants
 from ironlaw_autograder import cli
 from ironlaw_autograder.variants import ANSWERS, judge, right
-from ironlaw_autograder.variants.verdict import variable
 
 PROBLEMS = list(variants.load().values())
 IDS = [f"s{number:03d}" for number in range(60)]
@@ -69,7 +68,7 @@ def student(owner: str = "", **names: Any) -> LocalStudent:
 
 
 def passes(id: str, answer: Any, owner: str = "ada", claimed: Any = "") -> bool:
-    handle = student(owner, **{variable(id): answer, "STUDENT_ID": claimed})
+    handle = student(owner, **{variants.variable(id): answer, "STUDENT_ID": claimed})
     try:
         judge(handle, id)
     except (WrongAnswerError, StudentFault):
@@ -78,7 +77,7 @@ def passes(id: str, answer: Any, owner: str = "ada", claimed: Any = "") -> bool:
 
 
 def refusal(id: str, answer: Any, owner: str = "ada", claimed: Any = "") -> str:
-    handle = student(owner, **{variable(id): answer, "STUDENT_ID": claimed})
+    handle = student(owner, **{variants.variable(id): answer, "STUDENT_ID": claimed})
     with pytest.raises(WrongAnswerError) as caught:
         judge(handle, id)
     return " ".join([*handle.notes, str(caught.value)])

@@ -23,23 +23,15 @@ These are the questions of chapter {section}. Answer in the cells below each que
 run the cell after it: it tells how your answer will be read, not whether it is right.
 A question left empty earns nothing and costs nothing.
 
-When you are done, press **Validate**, save, and hand in this one file."""
+When you are done, press **Validate**, which names what is still empty or cannot be read. Save,
+and hand in this one file."""
 
-_CHECKS = """from ironlaw import selfcheck
-from ironlaw.lab import check
-from ironlaw.selfcheck.checks import read_back
+_CHECKS = """from ironlaw.lab import check
+from ironlaw.selfcheck.handin import readable
 
-
-def readable(student):
-    answer = student.value("{variable}")
-    said = read_back(selfcheck.item("{id}"), answer)
-    understood = selfcheck.check("{id}", answer).state not in ("blank", "unreadable")
-    student.require(understood, said)
-    student.say(said)
-
-
-check(readable, passed="That is how your answer will be read.")
+check(readable("{id}"), passed="")
 ### BEGIN HIDDEN TESTS
+from ironlaw import selfcheck
 
 
 def right(student):

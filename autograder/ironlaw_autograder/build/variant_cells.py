@@ -11,7 +11,6 @@ from ironlaw.selfcheck.text import to_markdown
 from nbformat import NotebookNode, v4
 
 from ..variants import right
-from ..variants.verdict import variable
 
 REFERENCE = "reference"
 """The id under which the source's own solution is worked out."""
@@ -43,16 +42,9 @@ _ANSWER = """{variable} = None  # a number, in {unit}
 ### END SOLUTION"""
 
 _CHECK = """from ironlaw.lab import check
-from ironlaw.selfcheck import variants
+from ironlaw.selfcheck.handin import readable
 
-
-def readable(student):
-    answer = student.value("{variable}")
-    student.require(answer is not None, "No answer yet.")
-    student.say(variants.read_back("{id}", student.number("{id}", answer)))
-
-
-check(readable, passed="That is how your answer will be read.")
+check(readable("{id}"), passed="")
 ### BEGIN HIDDEN TESTS
 from ironlaw_autograder.variants import judge
 
@@ -73,8 +65,9 @@ def cells(section: int) -> list[NotebookNode]:
                    f"*{_points(problem.points)} · about {problem.minutes} min*\n\n"
                    "Run the next cell to see it with your figures.")
         value = right(variants.variant(problem.id, REFERENCE))
-        answer = _ANSWER.format(variable=variable(problem.id), unit=problem.unit, value=value)
-        check = _CHECK.format(variable=variable(problem.id), id=problem.id, points=problem.points)
+        variable = variants.variable(problem.id)
+        answer = _ANSWER.format(variable=variable, unit=problem.unit, value=value)
+        check = _CHECK.format(id=problem.id, points=problem.points)
         made += [
             _locked(v4.new_markdown_cell(heading), f"problem-{name}"),
             _locked(v4.new_code_cell(_SHOW.format(id=problem.id)), f"figures-{name}"),

@@ -21,8 +21,7 @@ from .registry import ANSWERS, right
 def judge(student: Student, id: str) -> None:
     """Pass when the answer to problem `id` is right, else fail with the reason."""
     problem = variants.load()[id]
-    name = variable(id)
-    answer = student.value(name)
+    answer = student.value(variants.variable(id))
     if answer is None:
         student.fail(f"{id} has no answer yet.")
     found = student.number(id, answer)
@@ -43,11 +42,6 @@ def judge(student: Student, id: str) -> None:
     # What the student saw is what was reckoned with.
     slip = slip_in(found, variants.variant(id, ids[-1]))
     student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""))
-
-
-def variable(id: str) -> str:
-    """The name that holds the answer: `answer_V1_1`."""
-    return f"answer_{id.replace('.', '_')}"
 
 
 def close(found: float, wanted: float, tolerance: float) -> bool:

@@ -59,7 +59,8 @@ def check(test: Test, points: float | None = None,
     if share < 1:
         print(f"Partly right: {share:.0%} of the points.")
         return None if points is None else share * points
-    print(passed)
+    if passed:
+        print(passed)
     return None
 
 

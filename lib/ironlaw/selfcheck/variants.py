@@ -157,6 +157,11 @@ def show(id: str, student: Any) -> Shown:
     return Shown(variant(id, student).prompt)
 
 
+def variable(id: str) -> str:
+    """The name that holds the answer: `answer_V1_1`."""
+    return f"answer_{id.replace('.', '_')}"
+
+
 def read_back(id: str, found: float) -> str:
     """How a number will be read as the answer to problem `id`, without saying if it is right."""
     problem = load()[choice("id", id, load())]
