@@ -1,0 +1,149 @@
+"""`ironlaw predict` and `ironlaw plan`: their JSON, their words, their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ironlaw import cli, workspace
+from ironlaw.config import RunConfig
+from ironlaw.predict import flops, peak
+from ironlaw.results import DeviceProfile, MatmulRate
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IRONLAW_HOME", str(tmp_path))
+
+
+def ran(capsys: Capture, *words: str, status: int = 0) -> dict[str, Any]:
+    assert cli.main([*words, "--json"]) == status
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def calibrated() -> None:
+    workspace.save_profile(DeviceProfile(
+        name="a test device", device_type="cpu", threads=2, memory_bytes=16e9,
+        matmul={"fp32": MatmulRate(dtype="fp32", flops_per_second=1e11, size=1024,
+                                   by_size={"1024": 1e11})},
+        copy_bytes_per_second=1e10, launch_seconds=1e-6, host_to_device_bytes_per_second=None,
+        catalogue_name=None, versions={}, measured_on="2024-01-01T00:00:00+00:00"))
+
+
+def test_predict_json_has_the_promised_keys(capsys: Capture) -> None:
+    found = ran(capsys, "predict", "--model", "gpt2-124m", "--batch", "12", "--accumulate", "2",
+                "--precision", "amp-bf16", "--device", "A100 80GB SXM", "--eta", "0.4")
+    config = RunConfig.from_json(found["config"])
+    assert set(found["memory_bytes"]) == {"parameters", "gradients", "optimizer", "cast_copies",
+                                          "activations", "logits", "transient", "peak"}
+    assert found["flops_per_token"] == flops.per_token(config.shape, 1024)
+    assert found["flops_per_step"] == pytest.approx(
+        found["flops_per_token"] * config.tokens_per_step)
+    assert found["hardware_flops_per_step"] == found["flops_per_step"]
+    assert found["memory_bytes"]["peak"] == peak.step_memory(config).peak
+    assert found["step_seconds"] == pytest.approx(found["flops_per_step"] / (312e12 * 0.4))
+    assert found["tokens_per_second"] == pytest.approx(24 * 1024 / found["step_seconds"])
+    assert found["mfu"] == pytest.approx(0.4)
+    assert "A100 80GB SXM" in found["peak_source"]
+    assert found["reasons"] == {}
+
+
+def test_recomputed_work_lowers_mfu_but_not_model_flops(capsys: Capture) -> None:
+    words = ("predict", "--model", "gpt2-124m", "--precision", "amp-bf16", "--device",
+             "H100 SXM", "--eta", "0.5")
+    plain = ran(capsys, *words)
+    again = ran(capsys, *words, "--recompute", "every-block")
+    assert again["flops_per_step"] == plain["flops_per_step"]
+    assert again["hardware_flops_per_step"] > 1.15 * again["flops_per_step"]
+    assert again["mfu"] == pytest.approx(
+        0.5 * again["flops_per_step"] / again["hardware_flops_per_step"])
+    assert again["memory_bytes"]["peak"] < plain["memory_bytes"]["peak"]
+
+
+def test_what_cannot_be_had_is_null_with_a_reason(capsys: Capture) -> None:
+    found = ran(capsys, "predict", "--model", "nano")
+    for name in ("step_seconds", "tokens_per_second", "mfu"):
+        assert found[name] is None
+        assert "ironlaw calibrate" in found["reasons"][name]
+    calibrated()
+    found = ran(capsys, "predict", "--model", "nano")
+    assert found["floor_seconds"] == pytest.approx(found["flops_per_step"] / 1e11)
+    assert found["step_seconds"] is None
+    assert "--eta" in found["reasons"]["step_seconds"]
+    found = ran(capsys, "predict", "--model", "nano", "--precision", "amp-bf16")
+    assert "bf16" in found["reasons"]["step_seconds"]
+    found = ran(capsys, "predict", "--precision", "amp-bf16", "--device", "T4")
+    assert found["step_seconds"] is None
+    assert "bf16" in found["reasons"]["step_seconds"]
+
+
+def test_predict_speaks_in_words(capsys: Capture) -> None:
+    calibrated()
+    assert cli.main(["predict", "--model", "nano", "--eta", "0.5"]) == 0
+    out = capsys.readouterr().out
+    for words in ("model FLOP per step", "logits", "MiB", "backward of the loss", "MFU",
+                  "not counted"):
+        assert words in out
+
+
+def test_plan_json_keeps_the_samples_and_fits(capsys: Capture) -> None:
+    found = ran(capsys, "plan", "--model", "gpt2-1558m", "--batch", "8", "--memory", "32",
+                "--reserve", "1", "--precision", "amp-bf16")
+    assert found["device_bytes"] == 32e9
+    assert found["wish_bytes"] > 31e9
+    assert found["plans"]
+    for plan in found["plans"]:
+        assert plan["config"]["batch"] * plan["config"]["accumulate"] == 8
+        assert plan["memory_bytes"]["peak"] + plan["free_bytes"] == pytest.approx(31e9)
+        assert plan["free_bytes"] >= 0
+        assert plan["changes"]
+
+
+def test_plan_knows_the_catalogue_and_the_calibrated_device(capsys: Capture) -> None:
+    words = ("plan", "--model", "gpt2-124m", "--precision", "amp-bf16")
+    found = ran(capsys, *words, "--device", "A100 80GB SXM")
+    assert found["device_bytes"] == pytest.approx(80e9, rel=0.1)
+    assert found["largest_batch"] > 8
+    calibrated()
+    assert ran(capsys, *words)["device_bytes"] == 16e9
+    assert ran(capsys, *words, "--memory", "10")["device_bytes"] == 10e9
+
+
+def test_plan_says_what_to_do_when_nothing_fits(capsys: Capture) -> None:
+    words = ["plan", "--model", "gpt2-1558m", "--batch", "2", "--memory", "8"]
+    found = ran(capsys, *words, status=1)
+    assert (found["plans"], found["largest_batch"]) == ([], 0)
+    assert found["workers_to_shard"] >= 2
+    assert cli.main(words) == 1
+    assert "Sharding" in capsys.readouterr().out
+
+
+def test_plan_in_words_leads_with_the_cheapest(capsys: Capture) -> None:
+    assert cli.main(["plan", "--model", "gpt2-774m", "--batch", "16", "--memory", "24",
+                     "--precision", "amp-bf16"]) == 0
+    out = capsys.readouterr().out
+    assert "Largest micro-batch" in out
+    lines = [line for line in out.splitlines() if "--batch" in line or "--recompute" in line]
+    assert "--accumulate" in lines[0]
+
+
+@pytest.mark.parametrize("words", [
+    ["predict", "--device", "A100"],
+    ["predict", "--eta", "38", "--device", "H100 SXM"],
+    ["predict", "--seq", "4096"],
+    ["plan"],
+    ["plan", "--memory", "-5"],
+    ["plan", "--memory", "8", "--reserve", "9"],
+    ["plan", "--device", "no such device"],
+])
+def test_wrong_inputs_exit_with_2_and_a_next_step(words: list[str], capsys: Capture) -> None:
+    assert cli.main(words) == 2
+    problem = capsys.readouterr().err
+    assert "must be" in problem
+    assert len(problem) > 60
