@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train GPT-2 on real text; resumable",
     "predict": "FLOPs, memory and time of a step, before it runs",
     "plan": "the largest batch that fits, or the cheapest way to make one fit",
+    "measure": "FLOPs, memory and time of a step, as it really runs",
     "compare": "a step of GPT-2: predicted, measured, and the difference",
     "figures": "the document's numbers, computed",
     "selfcheck": "the question bank and your state in it",

@@ -187,6 +187,134 @@ class ActivationTimings(Result):
     measured_on: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavedTensor:
+    """One storage that a block keeps for backward; `where` names the layer that keeps it."""
+
+    where: str
+    shape: list[int]
+    dtype: str
+    bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryMeasurement(Result):
+    """Memory of one training step, in bytes.
+
+    `memory_bytes` holds parameters, gradients, optimizer, cast_copies, activations, logits
+    and transient at the fullest moment, and their sum `peak`; `moment` is the phase it
+    fell into. The three `*_bytes` of state are whole amounts: gradients, for one, are
+    complete only after backward.
+    `backend` is "tracker" (fake tensors) or "device"; the allocator's figures are None
+    for the first.
+    """
+
+    kind: ClassVar[str] = "memory"
+    config: dict[str, Any]
+    backend: str
+    device: str
+    parameters: int
+    parameter_bytes: float
+    gradient_bytes: float
+    optimizer_bytes: float
+    memory_bytes: dict[str, float | None]
+    moment: str
+    saved_tensors: list[SavedTensor]
+    saved_bytes_per_block: float | None
+    reserved_bytes: float | None
+    context_bytes: float | None
+    tracker_peak_bytes: float | None = None
+
+    @property
+    def peak_bytes(self) -> float:
+        """The largest number of bytes held at once."""
+        return self.memory_bytes["peak"] or 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySweep(Result):
+    """Peaks of a step at several micro-batches, and the largest one within a limit (bytes).
+
+    `peaks` holds (batch, peak) pairs in order of the batch.
+    """
+
+    kind: ClassVar[str] = "memory_sweep"
+    config: dict[str, Any]
+    limit_bytes: float
+    largest_batch: int
+    peaks: list[tuple[int, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelTiming:
+    """One operation of GPT-2 on a device: work, traffic and the time that it took.
+
+    `flops` is FLOP and `flops_source` says how it was counted; `traffic_bytes` is each
+    input read once and each output written once. `seconds` is the median of `samples`,
+    per call. `cache_resident` is true when the last cache could hold all of it.
+    """
+
+    name: str
+    shape: str
+    flops: float
+    flops_source: str
+    traffic_bytes: float
+    seconds: float
+    samples: list[float]
+    cache_resident: bool
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity, FLOP per byte."""
+        return self.flops / self.traffic_bytes
+
+    @property
+    def flops_per_second(self) -> float:
+        """The rate that was reached, FLOP/s."""
+        return self.flops / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        """The traffic that was reached, bytes/s."""
+        return self.traffic_bytes / self.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class RooflineMeasurement(Result):
+    """The two roofs of a device and GPT-2's operations beneath them, measured in turns.
+
+    `peak_flops_per_second` is the best rate of any matrix product here;
+    `bytes_per_second` the best of `bandwidths` ("copy": read and written, "read").
+    """
+
+    kind: ClassVar[str] = "roofline"
+    device: str
+    device_type: str
+    threads: int
+    model: str
+    dtype: str
+    bytes_per_value: float
+    peak_flops_per_second: float
+    peak_source: str
+    bytes_per_second: float
+    bandwidths: dict[str, float]
+    kernels: list[KernelTiming]
+    versions: dict[str, str]
+    measured_on: str
+
+    @property
+    def ridge_point(self) -> float:
+        """Intensity at which the two roofs meet, FLOP per byte."""
+        return self.peak_flops_per_second / self.bytes_per_second
+
+    def kernel(self, name: str) -> KernelTiming:
+        """The operation called `name`, or `InputError` naming those measured."""
+        found = {k.name: k for k in self.kernels}
+        if name not in found:
+            raise InputError("name", name, "one of " + ", ".join(found))
+        return found[name]
+
+
 def load(data: dict[str, Any] | str) -> Result:
     """Rebuild whichever result `data` holds, by its `kind`."""
     values = json.loads(data) if isinstance(data, str) else data

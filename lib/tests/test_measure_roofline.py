@@ -1,0 +1,113 @@
+"""The roofline instrument: what it counts is right; what it times, it times in turns."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ironlaw.errors import InputError
+from ironlaw.predict import attention
+from ironlaw.predict import roofline as predict
+from ironlaw.results import RooflineMeasurement, load
+from ironlaw.transformer import Shape
+
+torch = pytest.importorskip("torch")
+from ironlaw.measure import device, roofline  # noqa: E402  # after the skip
+
+NAMES = ["QKV product", "feed-forward product", "head product", "matrix times vector", "softmax",
+         "layer norm", "GELU", "attention, materialised", "attention, fused"]
+
+
+@pytest.fixture(scope="module")
+def measured() -> RooflineMeasurement:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roofline, "_spill_bytes", lambda here: 2e6)
+        patch.setattr(roofline.host, "last_level_cache_bytes", lambda: 1.9e6)
+        return roofline.measure_roofline("cpu", seconds=0.2)
+
+
+def sizes(text: str) -> list[int]:
+    return [int(part) for part in text.split(" x ")]
+
+
+def test_work_and_traffic_are_what_the_mathematics_says(measured: RooflineMeasurement) -> None:
+    assert [k.name for k in measured.kernels] == NAMES
+    reference = {"matrix times vector": predict.gemv, "softmax": predict.softmax,
+                 "layer norm": predict.layer_norm}
+    for kernel in measured.kernels:
+        shape = sizes(kernel.shape)
+        if kernel.name.endswith("product"):
+            want = predict.gemm(*shape, bytes_per_value=4.0)
+        elif kernel.name == "GELU":
+            want = predict.gelu(shape[0] * shape[1], bytes_per_value=4.0)
+        elif kernel.name == "attention, materialised":
+            batch, heads, seq, width = shape
+            want = attention.standard(seq, width, heads, batch, 4.0)
+        elif kernel.name == "attention, fused":
+            batch, heads, seq, width = shape
+            want = predict.Kernel("", batch * heads * attention.products_flops(seq, width),
+                                  batch * heads * attention.head_tensors_bytes(seq, width))
+        else:
+            want = reference[kernel.name](*shape, bytes_per_value=4.0)
+        assert kernel.flops == want.flops, kernel.name
+        assert kernel.traffic_bytes == want.traffic_bytes, kernel.name
+        assert kernel.intensity == want.intensity
+
+
+def test_the_roofs_are_best_samples_and_every_kernel_a_median(
+    measured: RooflineMeasurement,
+) -> None:
+    assert measured.bytes_per_second == max(measured.bandwidths.values())
+    for kernel in measured.kernels:
+        assert min(kernel.samples) <= kernel.seconds <= max(kernel.samples)
+        assert len(kernel.samples) >= 7
+        assert kernel.flops_per_second == kernel.flops / kernel.seconds
+        if "product" in kernel.name:
+            assert kernel.flops_per_second <= measured.peak_flops_per_second
+    assert measured.ridge_point == measured.peak_flops_per_second / measured.bytes_per_second
+
+
+def test_a_kernel_that_the_cache_could_hold_is_named(measured: RooflineMeasurement) -> None:
+    for kernel in measured.kernels:
+        assert kernel.cache_resident == (kernel.traffic_bytes <= 1.9e6)
+        assert kernel.cache_resident == (kernel.name in measured.notes.get("cache", ""))
+    by_name = {k.name: k.cache_resident for k in measured.kernels}
+    assert not by_name["softmax"]
+    assert by_name["QKV product"]
+
+
+def test_it_travels_as_json(measured: RooflineMeasurement) -> None:
+    assert load(json.dumps(measured.to_json())) == measured
+    with pytest.raises(InputError, match="softmax"):
+        measured.kernel("convolution")
+    assert measured.kernel("softmax").name == "softmax"
+
+
+def test_both_forms_of_attention_compute_the_same() -> None:
+    results = []
+    for form in ("materialised", "fused"):
+        make = roofline._Maker(torch.device("cpu"), torch.float32)
+        results.append(getattr(make, form)(2, 3, 16, 8).call().reshape(2, 3, 16, 8))
+    assert torch.allclose(*results, atol=1e-5)
+
+
+def test_sizes_leave_the_cache_on_a_cpu_and_follow_the_model_on_an_accelerator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = Shape("small", layers=1, width=32, heads=2, context=16, vocab=128)
+    here = device.find("cpu")
+    monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e6)
+    for one in roofline.operations(shape, here, torch.float32):
+        if one.name != "head product":  # its rows stay those of a real batch
+            assert one.traffic >= 0.5e6, one.name
+    pretended = device.Device(torch.device("meta"), "pretended", None, 1, None, {})
+    for one in roofline.operations(shape, pretended, torch.bfloat16):
+        if one.name == "QKV product":
+            assert one.shape == "128 x 32 x 96"
+
+
+def test_a_format_that_does_not_run_here_is_refused() -> None:
+    with pytest.raises(InputError, match="dtype"):
+        roofline.measure_roofline("cpu", dtype="tf32", seconds=0.2)
+    with pytest.raises(InputError, match="seconds"):
+        roofline.measure_roofline("cpu", seconds=0)
