@@ -27,8 +27,11 @@ def grades_csv(lab: Lab, results: list[Result]) -> str:
 
 def remarks(result: Result) -> str:
     """Everything that was unusual about a submission, in one line."""
-    lost = [f"{s.grade_id}: {s.message}" for s in result.questions
-            if s.points is not None and s.points < s.maximum]
+    reasons: dict[str, list[str]] = {}
+    for score in result.questions:
+        if score.points is not None and score.points < score.maximum:
+            reasons.setdefault(" ".join([score.message, *score.notes]), []).append(score.grade_id)
+    lost = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
     said = [result.problem, *result.restored, *lost]
     return " | ".join(" ".join(part.split()) for part in said if part)
 

@@ -16,6 +16,10 @@ from .submissions import Desk
 NAMES = ("Ada", "Boris", "Chidi", "Dunya", "Emre", "Farah", "Goro", "Hana", "Ines", "Jonas",
          "Kavya", "Linh", "Mateo", "Nadia", "Ottilie", "Priya", "Quang", "Rosa", "Sami", "Tove")
 
+# What every instructor meets first; the other deeds follow in their own order.
+FIRST = ("ends the process in a function", "loops in a function", "copies every cell",
+         "returns an object that equals everything", "is cut off", "syntax error")
+
 
 @dataclass(frozen=True)
 class Member:
@@ -47,7 +51,8 @@ def members(desk: Desk, students: int, hostiles: int) -> list[Member]:
     if hostiles > students:
         raise InputError("hostile", hostiles, f"at most the number of students, {students}")
     wrong = load(desk.lab.name)
-    deeds = hostile.variants(desk)
+    first = {name: place for place, name in enumerate(FIRST)}
+    deeds = sorted(hostile.variants(desk), key=lambda deed: first.get(deed.name, len(first)))
     found = [_honest(desk, place, wrong) for place in range(students - hostiles)]
     return found + [_hostile(desk, place, deeds[place % len(deeds)]) for place in range(hostiles)]
 
