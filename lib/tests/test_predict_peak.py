@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ironlaw.config import RunConfig
 from ironlaw.errors import InputError
 from ironlaw.predict import allocations, peak, plan
+from ironlaw.predict.ledger import Ledger
 from ironlaw.transformer import MODELS
 
 SMALL: dict[str, Any] = {"model": "nano", "layers": 2, "batch": 2, "seq": 128,
@@ -33,7 +34,7 @@ def tracked_peak(config: RunConfig) -> float:
 
 
 @pytest.mark.parametrize("changes", [
-    {**SMALL, "precision": "amp-bf16", "accumulate": 3},
+    {**SMALL, "precision": "amp-bf16", "accumulate": 2},
     {**SMALL, "precision": "amp-fp16", "attention": "materialised", "recompute": "every-block"},
     {**SMALL, "precision": "pure-bf16", "recompute": "every-block", "optimizer": "sgd"},
     {**BLOCKS_DECIDE, "precision": "amp-bf16", "attention": "materialised", "recompute": "sqrt",
@@ -106,7 +107,7 @@ def test_the_walk_gives_everything_back() -> None:
 
 
 def test_a_ledger_refuses_to_lose_count() -> None:
-    ledger = allocations.Ledger()
+    ledger = Ledger()
     ledger.hold("a", "transient", 3.0)
     with pytest.raises(InputError, match="not held already"):
         ledger.hold("a", "transient", 1.0)

@@ -74,7 +74,11 @@ EXAMPLES: dict[Callable[..., Any], dict[str, Any]] = {
                       "least_operations": 1e20, "best_peak_flops_per_second": 1e15,
                       "best_utilisation": 0.5},
     memory.training_state: {"parameters": 7e9},
+    memory.batch_memory: {"parameter_bytes": 6e9, "gradient_bytes": 6e9, "batch": 4,
+                          "activation_bytes": 9e9},
     memory.total_bytes: {"weights": 1.0, "gradients": 1.0, "optimizer": 1.0, "activations": 1.0},
+    optimizers.full_batch_step_seconds: {"examples": 10**6, "seconds_per_example": 0.001},
+    optimizers.updates_per_epoch: {"examples": 10**6, "batch": 32},
     optimizers.table_4: {"bytes_per_value": 4.0},
     optimizers.matrices: {"shape": NANO},
     optimizers.vector_values: {"shape": NANO},
@@ -160,7 +164,8 @@ OTHERWISE_TESTED = {
     "peak.common_estimates", "plan.largest_batch", "plan.plans", "plan.cheapest",
     "plan.workers_to_shard", "precision.stored_shares",
 }
-OWN_TESTS = {"allocations", "descent", "flash", "nonlinear", "schedule", "step_time"}
+OWN_TESTS = {"allocations", "descent", "flash", "ledger", "nonlinear", "schedule", "step_time",
+             "walkthrough"}
 
 
 def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -128,7 +128,7 @@ def reduced_bytes(activation_bytes: float, reduction: float) -> float:
 
 
 def at_batch(activation_bytes: float, reference_batch: int, batch: int) -> float:
-    """Activations at another batch: they grow in proportion (equations 2 and 5)."""
+    """Activations at another micro-batch: in proportion to it (equations 2 and 5)."""
     return (positive("activation_bytes", activation_bytes) * count("batch", batch)
             / count("reference_batch", reference_batch))
 

@@ -123,6 +123,18 @@ def total_bytes(
             + not_negative("optimizer", optimizer) + not_negative("activations", activations))
 
 
+def batch_memory(
+    parameter_bytes: float, gradient_bytes: float, batch: int, activation_bytes: float
+) -> float:
+    """Equation 4: parameters + gradients + B x activations of one example.
+
+    Audit: it leaves out the optimizer's state, half of everything with FP32 Adam.
+    """
+    return (positive("parameter_bytes", parameter_bytes)
+            + positive("gradient_bytes", gradient_bytes)
+            + count("batch", batch) * positive("activation_bytes", activation_bytes))
+
+
 def training_total(
     parameters: float,
     activation_bytes: float,

@@ -208,6 +208,16 @@ def rmsprop(
         state.parameters - step / (square**0.5 + positive("epsilon", epsilon)), square)
 
 
+def full_batch_step_seconds(examples: int, seconds_per_example: float) -> float:
+    """Equation 3: a step of full-batch gradient descent passes over all D examples."""
+    return count("examples", examples) * positive("seconds_per_example", seconds_per_example)
+
+
+def updates_per_epoch(examples: int, batch: int) -> int:
+    """Updates in one pass over D examples; the last batch may be short."""
+    return -(-count("examples", examples) // count("batch", batch))
+
+
 def batch_ratio(batch: int, reference_batch: int) -> float:
     """How many times larger a batch is than the reference."""
     return count("batch", batch) / count("reference_batch", reference_batch)
