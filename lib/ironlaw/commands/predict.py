@@ -99,8 +99,9 @@ def peak_rate(config: RunConfig) -> tuple[float | None, str | None, str]:
 def _print(found: dict[str, Any]) -> None:
     config, memory = found["config"], found["memory_bytes"]
     shape = RunConfig.from_json(config).shape
+    micro = "micro-batch" if config["accumulate"] == 1 else "micro-batches"
     print(f"{shape.name}: {shape.parameters:,} parameters, {config['batch']} x "
-          f"{config['seq'] or shape.context} tokens x {config['accumulate']} micro-batches, "
+          f"{config['seq'] or shape.context} tokens x {config['accumulate']} {micro}, "
           f"{config['precision']}, {config['attention']}, {config['optimizer']}, "
           f"recompute {config['recompute']}\n")
     print(f"  {'model FLOP per token':<28}{si(found['flops_per_token'], 'FLOP', 4):>16}")
