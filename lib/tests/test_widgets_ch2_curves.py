@@ -80,7 +80,7 @@ def test_layer_panel_says_what_predict_says() -> None:
     panel = layer_flops.panel("gpt2-1558m")
     assert si(flops.block_forward(32, 1024, 1600), "FLOP") in panel.words.value
     before = panel.picture.value
-    panel.seq.value = 2.0**14
+    panel.seq.value = 2**14
     assert panel.picture.value != before
     one = flops.layer_forward(32, 2**14, 1600)
     assert percent((one.scores + one.weighted_values) / one.total) in panel.words.value
@@ -92,9 +92,9 @@ def test_layer_panel_says_what_predict_says() -> None:
 def test_layer_panel_redraws_only_what_moves() -> None:
     panel = layer_flops.panel()
     drawn = panel.canvas.full_draws
-    for seq in (64, 300, 5000):
-        panel.seq.value = float(seq)
-    panel.batch.value = 8.0
+    for seq in (64, 384, 9600):
+        panel.seq.value = seq
+    panel.batch.value = 8
     assert panel.canvas.full_draws == drawn
     panel.model.value = "nano"
     assert panel.canvas.full_draws == drawn + 1

@@ -202,7 +202,7 @@ def test_precision_fix_knows_what_the_device_can() -> None:
 
 def test_readout_follows_every_control() -> None:
     panel = adam_memory.panel()
-    changes = [(panel.batch, 3), (panel.seq, 512.0), (panel.precision, "fp32"),
+    changes = [(panel.batch, 3), (panel.seq, 512), (panel.precision, "fp32"),
                (panel.optimizer, "adam-8bit"), (panel.attention, "materialised"),
                (panel.recompute, "every-block"), (panel.accumulate, 2), (panel.model, "nano")]
     for control, value in changes:

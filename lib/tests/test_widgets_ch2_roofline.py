@@ -9,7 +9,7 @@ from ironlaw.predict import attention
 from ironlaw.predict import roofline as predict
 from ironlaw.results import DeviceProfile, MatmulRate
 from ironlaw.units import si, significant
-from ironlaw.widgets import devices, roofline
+from ironlaw.widgets import devices, roofline, sizes
 from ironlaw.widgets.roofline import picture, state
 from ironlaw.widgets.roofline.state import MATERIALISED, OPERATIONS, TILED
 
@@ -81,7 +81,7 @@ def test_one_token_makes_a_gemm_wait_for_memory() -> None:
     panel = roofline.panel(A100)
     assert "compute-bound" in panel.words.value
     before = panel.picture.value
-    panel.sizes[0].value = 1.0
+    panel.sizes[0].value = 1
     expected = predict.gemm(1, 4096, 4096)
     assert "memory-bound" in panel.words.value
     assert significant(expected.intensity) in panel.words.value
@@ -90,7 +90,7 @@ def test_one_token_makes_a_gemm_wait_for_memory() -> None:
 
 def test_sizes_stay_when_another_operation_was_looked_at() -> None:
     panel = roofline.panel(A100)
-    panel.sizes[0].value = 64.0
+    panel.sizes[0].value = 64
     panel.operation.value = "GELU"
     panel.operation.value = "GEMM"
     assert panel.read().sizes["GEMM"] == (64, 4096, 4096)
@@ -98,11 +98,11 @@ def test_sizes_stay_when_another_operation_was_looked_at() -> None:
 
 def test_both_attentions_share_their_shape() -> None:
     panel = roofline.panel(A100, operation=MATERIALISED)
-    panel.sizes[0].value = 4096.0
+    panel.sizes[0].value = 4096
     panel.operation.value = TILED
     assert panel.read().sizes[TILED] == (4096, 64, 96, 128)
-    panel.sizes[3].value = 256.0
-    panel.sizes[1].value = 128.0
+    panel.sizes[3].value = 256
+    panel.sizes[1].value = 128
     assert panel.read().sizes[MATERIALISED] == (4096, 128, 96)
     outcome = state.compute(panel.read())
     assert f"{significant(outcome.tiling_gain)} times as fast" in panel.words.value
@@ -111,7 +111,7 @@ def test_both_attentions_share_their_shape() -> None:
 def test_kept_points_stay_and_can_be_cleared() -> None:
     panel = roofline.panel(A100)
     for rows in (1, 2, 4, 8, 16, 32, 64):
-        panel.sizes[0].value = float(rows)
+        panel.sizes[0].value = rows
         panel.keep.click()
     kept = [sizes[0] for _, sizes in panel.read().kept]
     assert kept == [2, 4, 8, 16, 32, 64], "the oldest goes when the picture is full"
@@ -187,7 +187,7 @@ def test_every_catalogue_entry_has_a_roof() -> None:
 def test_moving_a_size_keeps_the_background() -> None:
     panel = roofline.panel(A100)
     drawn = panel.canvas.full_draws
-    for value in (1.0, 256.0, 8192.0):
+    for value in (1, 768, 8192):
         panel.sizes[1].value = value
     assert panel.canvas.full_draws == drawn
     panel.operation.value = "softmax"
@@ -211,3 +211,16 @@ def test_memory_of_devices() -> None:
     assert devices.memory_bytes(devices.THIS_DEVICE) == 8e9
     sizes = [devices.memory_bytes(name) for name in devices.memory_names()[:-1]]
     assert sizes == sorted(sizes)
+
+
+def test_sizes_are_offered_as_they_are() -> None:
+    """GPT-2's widths are no powers of two; a slider that rounds them would lie."""
+    offered = {size for _, size in sizes.size_slider(
+        "", "key", sizes.around_powers(1, state.LARGEST), 1).options}
+    for operation in OPERATIONS.values():
+        assert {value for _, value in operation.sizes} <= offered
+    slider = sizes.size_slider("", "key", [1, 2], 7)
+    assert [size for _, size in slider.options] == [1, 2, 7]
+    sizes.put(slider, 5)
+    assert slider.value == 5
+    assert [label for label, _ in slider.options] == ["1", "2", "5", "7"]

@@ -44,14 +44,16 @@ _WIRING = """
     Object.keys(labels).forEach(function (key) {
       root.querySelectorAll('.' + key).forEach(function (box) {
         var spoken = box.querySelector('.widget-readout');
+        var shown = box.querySelector('.widget-label');
+        var name = labels[key] || (shown ? shown.textContent : key);
         box.querySelectorAll('.noUi-handle, .ui-slider-handle').forEach(function (handle) {
-          put(handle, 'aria-label', labels[key]);
+          put(handle, 'aria-label', name);
           if (spoken) put(handle, 'aria-valuetext', spoken.textContent);
         });
-        if (spoken) put(spoken, 'aria-label', labels[key] + ', typed');
+        if (spoken) put(spoken, 'aria-label', name + ', typed');
         if (box.classList.contains('widget-toggle-buttons')) {
           put(box, 'role', 'group');
-          put(box, 'aria-label', labels[key]);
+          put(box, 'aria-label', name);
           box.querySelectorAll('button').forEach(function (button) {
             put(button, 'aria-pressed', String(button.classList.contains('mod-active')));
           });
@@ -103,7 +105,8 @@ class Panel:
     `respond` reads the controls, updates `canvas` and returns a `Reading`. When it
     raises an `IronlawError`, its words stand in the read-out and the last good picture
     stays. `watched` are the controls whose `value` redraws; those with a CSS class in
-    `names` get that accessible name. `root` is the widget to display.
+    `names` get that accessible name; an empty name stands for the control's visible
+    label, which may change. `root` is the widget to display.
     """
 
     def __init__(
@@ -234,6 +237,7 @@ def _tiles(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def wiring(names: dict[str, str]) -> str:
+    """HTML that gives controls with a CSS class in `names` that accessible name."""
     return (f'<img src="{_PIXEL}" alt="" style="display:none" '
             f'data-labels="{html.escape(json.dumps(names), quote=True)}" '
             f'onload="{html.escape(_WIRING.strip(), quote=True)}">')

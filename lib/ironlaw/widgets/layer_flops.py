@@ -19,8 +19,9 @@ from ..errors import choice, count
 from ..predict import flops
 from ..units import percent, si, significant
 from .canvas import BLUE, GREEN, INK, ORANGE, PURPLE, Canvas, Still, styled
-from .controls import Panel, Reading, slider, toggles
+from .controls import Panel, Reading, toggles
 from .drawing import HALO, log_axis, no_marks
+from .sizes import around_powers, size_slider
 
 WIDTH, HEIGHT = 680, 300
 BLOCK, MODEL = "one block", "whole model"
@@ -211,17 +212,16 @@ class LayerFlopsPanel(Panel):
     def __init__(self, state: State) -> None:
         self.model = toggles("Model", "ironlaw-lf-model", list(transformer.MODELS), state.model)
         self.scope = toggles("Count", "ironlaw-lf-scope", [BLOCK, MODEL], state.scope)
-        self.seq = slider("FloatLogSlider", "Sequence S", "ironlaw-lf-seq", base=2, min=5, max=17,
-                          step=0.25, value=float(state.seq), readout_format=".0f")
-        self.batch = slider("FloatLogSlider", "Batch B", "ironlaw-lf-batch", base=2, min=0, max=9,
-                            step=1, value=float(state.batch), readout_format=".0f")
+        self.seq = size_slider("Sequence S", "ironlaw-lf-seq", around_powers(SHORTEST, LONGEST),
+                               state.seq)
+        self.batch = size_slider("Batch B", "ironlaw-lf-batch",
+                                 [2**k for k in range(10)], state.batch)
         controls = [self.model, self.scope, self.seq, self.batch]
         super().__init__(make(), self._answer, controls, controls, _LABELS)
 
     def read(self) -> State:
         """The state that the controls spell."""
-        return State(self.model.value, round(self.seq.value), round(self.batch.value),
-                     self.scope.value)
+        return State(self.model.value, self.seq.value, self.batch.value, self.scope.value)
 
     def _answer(self) -> Reading:
         now = self.read()

@@ -102,7 +102,7 @@ def _verdict(points: Any, losses: Any, steps: int) -> str:
 
 def describe(state: State, outcome: Outcome) -> str:
     """The outcome in a few sentences: what a screen reader announces."""
-    words = [f"Learning rate {significant(state.rate)}, {state.steps} steps in the "
+    words = [f"Learning rate {significant(state.rate, 2)}, {state.steps} steps in the "
              f"{state.surface}."]
     for walker, walk in outcome.walks.items():
         name = NAMES[walker][0].upper() + NAMES[walker][1:]

@@ -11,8 +11,9 @@ from ... import transformer
 from ...config import ATTENTIONS, PRECISIONS, RECOMPUTES
 from ...errors import InputError
 from ...units import gigabytes, percent
-from ..controls import Panel, Reading, columns, parse, shown, slider, toggles, typed
+from ..controls import Panel, Reading, columns, parse, shown, toggles, typed
 from ..devices import memory_names
+from ..sizes import name_slider, put, size_slider
 from . import picture, state
 from .accounting import DOCUMENT_MODELS, OWN, PARTS
 from .state import PRESETS, Fix, State
@@ -20,6 +21,7 @@ from .state import PRESETS, Fix, State
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "adamw-fused", "adafactor",
               "adam-8bit", "galore")
 _BATCHES = [*range(1, 65), 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512]
+_LENGTHS = [2**k for k in range(4, 18)]
 _FIELDS = {"layers": "Layers", "width": "Width d", "heads": "Heads", "vocab": "Vocabulary",
            "context": "Context"}
 _LABELS = {"accumulate": "Halve the micro-batch, accumulate", "recompute": "Recompute every block",
@@ -46,14 +48,11 @@ class AdamMemoryPanel(Panel):
         self.precision = toggles("Recipe", "ironlaw-am-precision", PRECISIONS, step.precision)
         self.attention = toggles("Attention", "ironlaw-am-attention", ATTENTIONS, step.attention)
         self.recompute = toggles("Recompute", "ironlaw-am-recompute", RECOMPUTES, step.recompute)
-        self.batch = slider("SelectionSlider", "Micro-batch B", "ironlaw-am-batch",
-                            options=_offering(step.batch), value=step.batch)
-        self.seq = slider("FloatLogSlider", "Sequence S", "ironlaw-am-seq", base=2, min=4, max=17,
-                          step=0.5, value=float(step.seq), readout_format=".0f")
-        self.accumulate = slider("SelectionSlider", "Accumulate", "ironlaw-am-accumulate",
-                                 options=_offering(step.accumulate), value=step.accumulate)
-        self.device = slider("SelectionSlider", "Device", "ironlaw-am-device",
-                             options=memory_names(), value=start.device)
+        self.batch = size_slider("Micro-batch B", "ironlaw-am-batch", _BATCHES, step.batch)
+        self.seq = size_slider("Sequence S", "ironlaw-am-seq", _LENGTHS, step.seq)
+        self.accumulate = size_slider("Accumulate", "ironlaw-am-accumulate", _BATCHES,
+                                      step.accumulate)
+        self.device = name_slider("Device", "ironlaw-am-device", memory_names(), start.device)
         self.presets = [self._button(name, name, "The document's budget: " + name)
                         for name in PRESETS]
         self.fixes = {name: self._button(label, name, "Apply this fix to the step")
@@ -70,9 +69,9 @@ class AdamMemoryPanel(Panel):
         self.own.layout.display = None if step.model == OWN else "none"
         super().__init__(
             picture.make(), self._answer,
-            [widgets.HBox(list(self.fixes.values()), layout=wrap), self.table, self.model, self.own,
-             *controls, widgets.HBox([widgets.HTML("The document's budgets:"), *self.presets],
-                                     layout=wrap)],
+            [widgets.HBox(list(self.fixes.values()), layout=wrap), self.table,
+             widgets.HBox([widgets.HTML("The document's budgets:"), *self.presets], layout=wrap),
+             self.model, self.own, *controls],
             [*controls, *self.shape.values()], _NAMES)
         self.model.observe(self._change_model, names="value")
 
@@ -94,7 +93,7 @@ class AdamMemoryPanel(Panel):
             context = printed.context if printed else (
                 transformer.MODELS[change["new"]].context if change["new"] != OWN else None)
             if context is not None:
-                self.seq.value = float(context)
+                put(self.seq, context)
 
     def load(self, new: State) -> None:
         """Set all controls to `new`."""
@@ -103,11 +102,8 @@ class AdamMemoryPanel(Panel):
             self.model.value = step.model
             for name in ("optimizer", "precision", "attention", "recompute"):
                 getattr(self, name).value = getattr(step, name)
-            for control, value in ((self.batch, step.batch), (self.accumulate, step.accumulate)):
-                if value not in control.options:
-                    control.options = _offering(value)
-                control.value = value
-            self.seq.value = float(step.seq)
+            for name in ("batch", "seq", "accumulate"):
+                put(getattr(self, name), getattr(step, name))
             self.device.value = new.device
 
     def _apply(self, name: str) -> None:
@@ -120,7 +116,7 @@ class AdamMemoryPanel(Panel):
         """The state that the controls spell, or an error in the learner's own words."""
         return state.state_on(
             self.device.value, model=self.model.value, shape=self._own_shape(),
-            batch=self.batch.value, seq=max(1, round(self.seq.value)),
+            batch=self.batch.value, seq=self.seq.value,
             accumulate=self.accumulate.value, precision=self.precision.value,
             optimizer=self.optimizer.value, attention=self.attention.value,
             recompute=self.recompute.value)
@@ -158,11 +154,6 @@ class AdamMemoryPanel(Panel):
              else PARTS[outcome.first_over]),
             ("largest micro-batch", "unknown" if outcome.largest is None
              else f"{outcome.largest:,}" if outcome.largest else "none")))
-
-
-def _offering(value: int) -> list[int]:
-    """The batches to choose from, `value` among them."""
-    return sorted({*_BATCHES, value})
 
 
 def _table(fixes: tuple[Fix, ...]) -> str:

@@ -8,14 +8,15 @@ import ipywidgets as widgets
 
 from ...errors import UnavailableError
 from ...units import percent, si, significant
-from ..controls import Panel, Reading, slider, toggles
+from ..controls import Panel, Reading, toggles
 from ..devices import machine, machine_names
+from ..sizes import around_powers, name_slider, put, size_slider
 from . import picture, state
 from .state import MATERIALISED, OPERATIONS, TILED, State
 
 _NAMES = {"ironlaw-rl-device": "Accelerator", "ironlaw-rl-dtype": "Number format",
           "ironlaw-rl-operation": "Operation to read out",
-          **{f"ironlaw-rl-size{i}": f"Size {i + 1} of the operation" for i in range(4)}}
+          **{f"ironlaw-rl-size{i}": "" for i in range(4)}}
 
 
 class RooflinePanel(Panel):
@@ -25,13 +26,13 @@ class RooflinePanel(Panel):
         self._sizes = dict(start.sizes)
         self._kept = list(start.kept)
         self._measured = start.measured
-        self.device = slider("SelectionSlider", "Accelerator", "ironlaw-rl-device",
-                             options=machine_names(), value=start.machine.name)
+        self.device = name_slider("Accelerator", "ironlaw-rl-device", machine_names(),
+                                  start.machine.name)
         self.dtype = toggles("Format", "ironlaw-rl-dtype", list(start.machine.peaks), start.dtype)
         self.operation = toggles("Operation", "ironlaw-rl-operation", list(OPERATIONS),
                                  start.operation)
-        self.sizes = [slider("FloatLogSlider", "", f"ironlaw-rl-size{i}", base=2, min=0, max=17,
-                             step=1, value=1.0, readout_format=".0f") for i in range(4)]
+        self.sizes = [size_slider("", f"ironlaw-rl-size{i}", around_powers(1, state.LARGEST), 1)
+                      for i in range(4)]
         self.keep = widgets.Button(description="Keep this point", tooltip="Leave this point in the "
                                    "picture while the sizes move on")
         self.clear = widgets.Button(description="Clear kept points",
@@ -55,7 +56,7 @@ class RooflinePanel(Panel):
             control.layout.display = None if used else "none"
             if used:
                 control.description = operation.sizes[index][0].capitalize()
-                control.value = float(self._sizes[operation.name][index])
+                put(control, self._sizes[operation.name][index])
 
     def _change_device(self, change: dict[str, Any]) -> None:
         """Offer the new accelerator's formats; keep the present one where it has it."""
@@ -86,7 +87,7 @@ class RooflinePanel(Panel):
         """The state that the controls spell, or an error in the learner's own words."""
         name = self.operation.value
         used = len(OPERATIONS[name].sizes)
-        self._sizes[name] = tuple(max(1, round(s.value)) for s in self.sizes[:used])
+        self._sizes[name] = tuple(s.value for s in self.sizes[:used])
         for one, other in ((MATERIALISED, TILED), (TILED, MATERIALISED)):
             if name == one:  # both draw the same attention, so that the arrow compares like
                 self._sizes[other] = self._sizes[one][:3] + self._sizes[other][3:]
