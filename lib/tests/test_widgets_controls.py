@@ -15,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ironlaw import workspace
 from ironlaw.errors import InputError
-from ironlaw.widgets import guess, iron_law
+from ironlaw.widgets import (
+    activation_functions,
+    adam_memory,
+    guess,
+    iron_law,
+    layer_flops,
+    optimizer_paths,
+    roofline,
+)
 from ironlaw.widgets.controls import parse, shown
 
 HERE = Path(__file__).parent
@@ -138,7 +146,9 @@ def test_only_traits_that_ipywidgets_7_7_1_also_has() -> None:
     """Colab ships 7.7.1. The table was recorded from that release by `record_old_api`."""
     old = json.loads(OLD_API.read_text())
     box = guess.Guess("x", "How many?", answer=1.0)
-    for widget in tree(iron_law.panel().root) + tree(box.root):
+    shells = [module.panel() for module in (
+        iron_law, layer_flops, activation_functions, optimizer_paths, roofline, adam_memory)]
+    for widget in [w for shell in (*shells, box) for w in tree(shell.root)]:
         name = type(widget).__name__
         if name.endswith("Style") and name not in old:
             name = "DescriptionStyle"  # release 8 split it into one class per widget
