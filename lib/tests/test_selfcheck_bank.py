@@ -167,8 +167,8 @@ def test_a_bad_order_is_refused(old: str, new: str) -> None:
 def test_a_rubric_must_add_up_and_a_gap_must_be_there() -> None:
     head = GOOD.split("key = ")[0]
     written = head.replace('"choice"', '"written"') + (
-        'model_answer = "M."\n[[item.rubric]]\npoints = 1\ntext = "a"\n'
-        '[[item.rubric]]\npoints = 1\ntext = "b"\n')
+        'model_answer = "M."\n[[item.rubric]]\npoints = 1\ntext = "a"\nterms = ["a"]\n'
+        '[[item.rubric]]\npoints = 1\ntext = "b"\nterms = ["b"]\n')
     with pytest.raises(InputError, match="sum of the rubric"):
         loader.parse(written, "09.toml")
     assert loader.parse(written.replace("points = 1", "points = 2", 1), "09.toml")

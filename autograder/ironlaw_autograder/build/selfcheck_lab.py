@@ -14,6 +14,7 @@ from ironlaw.selfcheck import forms, loader
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, RubricLine, TrueFalse, Written
 from nbformat import NotebookNode, v4
 
+from ..grading import checklist
 from . import variant_cells
 from .lab_source import Lab, from_notebook
 
@@ -89,7 +90,8 @@ def _cells(item: Item) -> list[NotebookNode]:
     if isinstance(item, TrueFalse):
         ask = _text(f"**Why?** One or two sentences, marked by a person ({by_person} of the "
                     f"{item.points} points).", grade_id=f"ask-why-{name}", locked=True)
-        rubric = (RubricLine(by_person, "Gives the reason, not only the verdict."),)
+        rubric = (RubricLine(by_person, "Gives the reason, not only the verdict.",
+                             item.reason_terms),)
         cells += [ask, *_by_person(f"why-{name}", item.id, item.reason, rubric)]
     return cells
 
@@ -99,8 +101,8 @@ def _by_person(name: str, id: str, model: str,
     """A written answer, and below it the rubric, which only graders get to see."""
     points = sum(line.points for line in rubric)
     answer = _text(model, grade_id=name, grade=True, solution=True, points=points)
-    lines = "\n".join(f"- {line.points} point{'s' if line.points > 1 else ''}: {line.text}"
-                      for line in rubric)
+    lines = "\n".join(f"- {line.points} point{'s' if line.points > 1 else ''}: {line.text} "
+                      f"{checklist.note(line.terms)}" for line in rubric)
     scheme = _text(_RUBRIC.format(id=id, lines=lines, model=model),
                    grade_id=f"rubric-{name}", locked=True)
     return [answer, scheme]

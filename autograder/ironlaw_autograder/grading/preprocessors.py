@@ -17,6 +17,7 @@ from ..build.lab_source import Lab, is_answer, label
 from ..course import Course, find
 from ..judge.engine import Engine, Graded
 from ..judge.restore import restore
+from . import checklist
 
 
 class Marking:
@@ -71,6 +72,7 @@ class JudgeNotebook(NbGraderPreprocessor):
         restored = restore(marking.template, nb)
         graded = _engine().grade(restored.notebook, marking.stubs, marking.lab.blocked,
                                  resources["nbgrader"]["student"])
+        checklist.fill(graded.notebook)
         graded.notebook.cells.insert(0, _report(graded, restored.notes))
         resources["ironlaw"] = graded
         last.clear()

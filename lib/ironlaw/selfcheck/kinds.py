@@ -62,10 +62,15 @@ class Wording:
 
 @dataclass(frozen=True)
 class RubricLine:
-    """One thing that a written answer must say, and the points it is worth."""
+    """One thing that a written answer must say, and the points it is worth.
+
+    `terms` are words that such an answer likely holds, each with its alternatives ("hid|overlap",
+    the beginnings of words): they help a person who marks, and never score.
+    """
 
     points: int
     text: str
+    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,12 +145,14 @@ class Choice(Item):
 class TrueFalse(Item):
     """A statement that holds or does not; the learner also says why.
 
-    `mistake` answers the wrong verdict; `reason` is a model for the learner's own.
+    `mistake` answers the wrong verdict; `reason` is a model for the learner's own, and
+    `reason_terms` are words that such a reason likely holds (see `RubricLine`).
     """
 
     key: bool
     mistake: Mistake
     reason: str
+    reason_terms: tuple[str, ...] = ()
 
     def texts(self) -> list[str]:
         return [self.stem, *_both(self.mistake), self.reason, self.explanation]

@@ -125,9 +125,10 @@ def _choice(raw: dict[str, Any], common: dict[str, Any], where: str) -> Item:
 
 
 def _true_false(raw: dict[str, Any], common: dict[str, Any], where: str) -> Item:
-    _only(raw, _COMMON | {"key", "betrays", "mends", "reason"}, where)
+    _only(raw, _COMMON | {"key", "betrays", "mends", "reason", "reason_terms"}, where)
     return TrueFalse(**common, key=_take(raw, "key", bool, where), mistake=_mistake(raw, where),
-                     reason=_text(raw, "reason", where))
+                     reason=_text(raw, "reason", where),
+                     reason_terms=_words(raw, "reason_terms", where))
 
 
 def _order(raw: dict[str, Any], common: dict[str, Any], where: str) -> Item:
@@ -165,13 +166,17 @@ def _fill_in(raw: dict[str, Any], common: dict[str, Any], where: str) -> Item:
 
 def _written(raw: dict[str, Any], common: dict[str, Any], where: str) -> Item:
     _only(raw, _COMMON | {"model_answer", "rubric"}, where)
-    rubric = tuple(
-        RubricLine(_whole(t, "points", 10, f"{where} rubric {n}"),
-                   _text(t, "text", f"{where} rubric {n}"))
-        for n, t in enumerate(_tables(raw, "rubric", where, least=2), start=1))
+    rubric = tuple(_rubric_line(table, f"{where} rubric {n}")
+                   for n, table in enumerate(_tables(raw, "rubric", where, least=2), start=1))
     if sum(line.points for line in rubric) != common["points"]:
         raise InputError(f"{where}: points", common["points"], "the sum of the rubric's points")
     return Written(**common, model_answer=_text(raw, "model_answer", where), rubric=rubric)
+
+
+def _rubric_line(table: dict[str, Any], where: str) -> RubricLine:
+    _only(table, {"points", "text", "terms"}, where)
+    return RubricLine(_whole(table, "points", 10, where), _text(table, "text", where),
+                      _words(table, "terms", where))
 
 
 _BUILD = {"choice": _choice, "true-false": _true_false, "order": _order, "fill-in": _fill_in,
