@@ -181,6 +181,17 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield f"{found.name}.{name}", thing
 
 
+
+
+def test_the_index_of_equations_and_tables_points_at_functions() -> None:
+    lines = [line for line in (ironlaw.predict.__doc__ or "").splitlines()
+             if line.startswith(("| equation", "| table", "| algorithm"))]
+    assert len(lines) == 17 + 3 + 12
+    for line in lines:
+        module, name = line.split("`")[1].split(".")
+        assert callable(getattr(importlib.import_module(f"ironlaw.predict.{module}"), name)), line
+
+
 CALLS = dict(EXAMPLES)
 for _row in [*document.ROWS.values(), *document.AUDIT.values()]:
     CALLS.setdefault(_row.function, _row.inputs)
