@@ -17,6 +17,7 @@ from ironlaw.lab.student import LocalStudent, StudentFault, WrongAnswerError
 from ironlaw.selfcheck import variants
 from ironlaw_autograder import cli
 from ironlaw_autograder.variants import ANSWERS, judge, right
+from ironlaw_autograder.variants.verdict import mismatches
 
 PROBLEMS = list(variants.load().values())
 IDS = [f"s{number:03d}" for number in range(60)]
@@ -194,7 +195,8 @@ def test_a_mismatch_is_named_and_costs_nothing() -> None:
     assert value_of("ada") != value_of("ada99")
     handle = student("ada", answer_V1_3=value_of("ada99"), STUDENT_ID="ada99")
     judge(handle, "V1.3")
-    assert any("“ada99”" in note and "handed in by “ada”" in note for note in handle.notes)
+    named = "This notebook was worked on as “ada99” and handed in by “ada”."
+    assert mismatches([*handle.notes, *handle.notes, "another"]) == [named]
     said = refusal("V1.3", 1.0, "ada", "ada99")
     assert "worked on as “ada99” and handed in by “ada”" in said
     assert "figures of neither" in said

@@ -34,7 +34,7 @@ class Kernel:
         bounds = limits.resource_limits()
         if not isolated:  # the grader's own processes would count too
             del bounds["RLIMIT_NPROC"]
-        settings = {"uid": who.uid, "gid": who.gid, "limits": bounds}
+        settings = {"uid": who.uid, "gid": who.gid, "limits": bounds, "filter": isolated}
 
         def settle(number: int) -> list[str]:
             told = json.dumps({**settings, "channel": number})

@@ -21,7 +21,7 @@ class Row:
     measured: float | None
 
 
-@dataclass
+@dataclass(repr=False)
 class Residuals:
     """The table; `add` rows, then show it. Residuals are (measured - predicted) / predicted."""
 
@@ -45,6 +45,8 @@ class Residuals:
                        *(cell.rjust(width)
                          for cell, width in zip(line[1:], widths[1:], strict=True))])
             for line in lines)
+
+    __repr__ = __str__  # where no HTML is shown, as in feedback, the table still reads
 
     def _repr_html_(self) -> str:
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"

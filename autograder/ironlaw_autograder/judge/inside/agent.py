@@ -18,7 +18,7 @@ from typing import Any
 
 from ironlaw.lab.student import serve
 
-from . import frames
+from . import frames, syscalls
 
 
 class TimeLimitError(BaseException):
@@ -34,6 +34,8 @@ def give_up_rights(settings: dict[str, Any]) -> None:
     for name, value in settings["limits"].items():
         kind = getattr(resource, name)
         resource.setrlimit(kind, (value, value))
+    if settings["filter"]:
+        syscalls.install()
 
 
 class Alarm:
@@ -68,6 +70,7 @@ def make_shell(channel: socket.socket) -> Any:
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets import Type
     from traitlets.config import Config
 
     def tell(event: dict[str, Any]) -> None:
@@ -89,6 +92,9 @@ def make_shell(channel: socket.socket) -> Any:
             sys.stdout.flush()
 
     class Shell(InteractiveShell):
+        displayhook_class = Type(Hook)
+        display_pub_class = Type(Publisher)
+
         def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
             lines = stb if isinstance(stb, list) else [str(stb)]
             tell({"output_type": "error", "ename": str(getattr(etype, "__name__", etype))[:200],
@@ -103,8 +109,6 @@ def make_shell(channel: socket.socket) -> Any:
     config.HistoryAccessor.enabled = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.cache_size = 0
-    config.InteractiveShell.displayhook_class = Hook
-    config.InteractiveShell.display_pub_class = Publisher
     shell = Shell.instance(config=config)
     vars(builtins)["input"] = no_input
     return shell
@@ -139,6 +143,7 @@ def text_of(problem: object) -> str:
 
 def run_cell(shell: Any, alarm: Alarm, question: dict[str, Any]) -> dict[str, Any]:
     """Run one cell; how it ended."""
+    _seed(question["source"])
     try:
         with alarm(question["seconds"]):
             result = shell.run_cell(question["source"], store_history=False)
@@ -147,6 +152,14 @@ def run_cell(shell: Any, alarm: Alarm, question: dict[str, Any]) -> dict[str, An
         failed = True
     flush()
     return {"status": "timeout" if alarm.rang else "error" if failed else "ok"}
+
+
+def _seed(source: str) -> None:
+    """The same random numbers when the notebook is run again; numpy only once it is used."""
+    if "numpy" in source and "numpy" not in sys.modules:
+        import numpy
+
+        numpy.random.seed(0)
 
 
 def flush() -> None:

@@ -1,0 +1,89 @@
+"""Lab 2's measurement: a step of GPT-2 accounted to the byte, and the batch that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..config import RunConfig
+from ..results import MemoryMeasurement, MemorySweep, Result
+from ..units import gigabytes
+from .recording import recorded_or
+
+_KINDS: Mapping[str, type[Result]] = {"flash": MemoryMeasurement,
+                                      "materialised": MemoryMeasurement, "sweep": MemorySweep}
+CPU_LIMIT = 1e9
+"""Bytes that the sweep may fill where there is no GPU: a small machine's share."""
+
+
+@dataclass(frozen=True)
+class MemoryRun:
+    """What was measured of one model.
+
+    `flash` and `materialised` are the same step with the two forms of attention; `sweep`
+    looks for the largest batch (tiled attention) within `sweep.limit_bytes`.
+    """
+
+    flash: MemoryMeasurement
+    materialised: MemoryMeasurement
+    sweep: MemorySweep
+
+    @property
+    def peak_bytes(self) -> float:
+        """The peak of the step with tiled attention as PyTorch allocates it, no rounding."""
+        if self.flash.tracker_peak_bytes is not None:
+            return self.flash.tracker_peak_bytes
+        return self.flash.peak_bytes
+
+    def __str__(self) -> str:
+        config = RunConfig.from_json(self.flash.config)
+        step = f"{config.batch} x {config.sequence} tokens"
+        lines = [f"{config.model}, {step}, {config.precision}: the peak is "
+                 f"{gigabytes(self.peak_bytes, 4)}, reached in the {self.flash.moment} pass.",
+                 f"With the scores in memory: {gigabytes(self.materialised.peak_bytes, 4)}.",
+                 f"Within {gigabytes(self.sweep.limit_bytes, 4)} the largest batch is "
+                 f"{self.sweep.largest_batch}."]
+        if self.flash.context_bytes is not None and self.flash.reserved_bytes is not None:
+            lines.append(f"{self.flash.device} counted {gigabytes(self.flash.peak_bytes, 4)}, "
+                         f"reserved {gigabytes(self.flash.reserved_bytes, 4)}, and holds "
+                         f"{gigabytes(self.flash.context_bytes, 4)} besides.")
+        return "\n".join(lines)
+
+
+def measure_memory(recorded: str = "", model: str | None = None) -> MemoryRun:
+    """Account for a step of a real GPT-2, or read `recorded` back.
+
+    `model` defaults to gpt2-124m on a CUDA device and nano elsewhere. Without a GPU
+    nothing is computed: PyTorch's tracker follows the step on tensors without contents.
+    """
+    found = recorded_or(recorded, lambda: _measure(model), _KINDS)
+    return MemoryRun(**found)
+
+
+def configuration(device_type: str, model: str | None = None) -> RunConfig:
+    """The step that is accounted for on a device of this type."""
+    small = device_type != "cuda"
+    return RunConfig(model=model or ("nano" if small else "gpt2-124m"), batch=8 if small else 4,
+                     precision="amp-bf16")
+
+
+def _measure(model: str | None) -> dict[str, Result]:
+    from ..gpt2.runtime import prepare
+
+    prepare()  # before torch comes in
+    from ..measure import memory
+    from ..measure.device import find, supports
+
+    here = find()
+    config = configuration(here.type, model)
+    if supports(here.torch_device, "bf16"):
+        config = config.replace(precision="amp-fp16")  # the reason is not empty: no BF16 here
+    print(f"1 of 3: one step of {config.model}, tiled attention", flush=True)
+    flash = (memory.on_device(config, here) if here.type == "cuda" else memory.trace(config))
+    print("2 of 3: the same with the scores in memory", flush=True)
+    materialised = memory.trace(config.replace(attention="materialised"))
+    limit = CPU_LIMIT
+    if here.type == "cuda" and here.memory_bytes:
+        limit = 0.9 * here.memory_bytes  # the rest is for context, libraries, fragmentation
+    print(f"3 of 3: the largest batch within {gigabytes(limit)}", flush=True)
+    return {"flash": flash, "materialised": materialised, "sweep": memory.sweep(config, limit)}
