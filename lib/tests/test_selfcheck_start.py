@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +206,29 @@ def test_no_backup_replaces_another() -> None:
     with pytest.raises(InputError):
         workspace.reset("nonsense")
     assert workspace.get("read") == {"01": True}
+
+
+OLD_INSTALL = Path(sys.prefix) / "ipywidgets-7"
+
+if OLD_INSTALL.is_dir():  # the developers' environment brings a second, older ipywidgets
+
+    def test_page_and_cards_work_under_ipywidgets_7(tmp_path: Path) -> None:
+        code = (
+            "import ipywidgets\n"
+            "from ironlaw import workspace\n"
+            "from ironlaw.selfcheck import cards, loader\n"
+            "from ironlaw.start.page import StartPage\n"
+            "assert all(cards.card(item).root for item in loader.load().values())\n"
+            "page = StartPage(); page.marks[1].click(); page.keep.on_save()\n"
+            "data = open('ironlaw-progress.json', 'rb').read(); workspace.reset()\n"
+            "page.keep.upload.set_trait('value', {'a.json': {'metadata': {}, 'content': data}})\n"
+            "print(ipywidgets.__version__, page.keep.message.value, workspace.get('read'))")
+        environment = {**os.environ, "PYTHONPATH": str(OLD_INSTALL), "IRONLAW_HOME": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env=environment, check=True, cwd=tmp_path)
+        assert done.stdout.startswith("7.7.1")
+        assert "1 chapter marked as read" in done.stdout
+        assert done.stdout.endswith("{'01': True}\n")
 
 
 @pytest.mark.browser

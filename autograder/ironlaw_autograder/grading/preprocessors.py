@@ -17,6 +17,7 @@ from ..build.lab_source import Lab, is_answer, label
 from ..course import Course, find
 from ..judge.engine import Engine, Graded
 from ..judge.restore import restore
+from ..variants.verdict import mismatches
 from . import checklist
 
 
@@ -72,6 +73,7 @@ class JudgeNotebook(NbGraderPreprocessor):
         restored = restore(marking.template, nb)
         graded = _engine().grade(restored.notebook, marking.stubs, marking.lab.blocked,
                                  resources["nbgrader"]["student"])
+        restored.notes += mismatches(note for s in graded.scores for note in s.notes)
         checklist.fill(graded.notebook)
         graded.notebook.cells.insert(0, _report(graded, restored.notes))
         resources["ironlaw"] = graded

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from ironlaw.lab.student import Student, StudentFault
 from ironlaw.selfcheck import variants
 
 from .registry import ANSWERS, right
+
+_MISMATCH = "This notebook was worked on as"
 
 
 def judge(student: Student, id: str) -> None:
@@ -33,15 +36,24 @@ def judge(student: Student, id: str) -> None:
     for who in ids:
         if close(found, right(variants.variant(id, who)), problem.tolerance):
             if owner and who != owner:
-                student.say(f"Right for the figures of “{claimed}”, under which this notebook was "
-                            f"worked on; it was handed in by “{owner}”.")
+                student.say(_mismatch(claimed, owner))
+                student.say(f"The answer is right for the figures of “{claimed}”.")
             return
     if owner and claimed and owner != claimed:
-        student.say(f"This notebook was worked on as “{claimed}” and handed in by “{owner}”; the "
-                    "answer fits the figures of neither.")
+        student.say(_mismatch(claimed, owner))
+        student.say("The answer fits the figures of neither.")
     # What the student saw is what was reckoned with.
     slip = slip_in(found, variants.variant(id, ids[-1]))
     student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""))
+
+
+def mismatches(notes: Iterable[str]) -> list[str]:
+    """The remarks among these notes that name a mismatch of ids, each once."""
+    return sorted({note for note in notes if note.startswith(_MISMATCH)})
+
+
+def _mismatch(claimed: str, owner: str) -> str:
+    return f"{_MISMATCH} “{claimed}” and handed in by “{owner}”."
 
 
 def close(found: float, wanted: float, tolerance: float) -> bool:
