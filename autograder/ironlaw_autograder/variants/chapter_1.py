@@ -16,26 +16,32 @@ def _seconds(g: SimpleNamespace) -> float:
 
 
 def run_days(g: SimpleNamespace) -> float:
+    """Days of training at the expected utilisation."""
     return _seconds(g) / DAY
 
 
 def step_mfu(g: SimpleNamespace) -> float:
+    """MFU of one step, percent."""
     return 100 * iron_law.mfu(g.P * 1e9, g.b * 2048, g.T, g.R * 1e12)
 
 
 def training_memory(g: SimpleNamespace) -> float:
+    """State and activations, GB."""
     return memory.training_total(g.P * 1e9, g.A * GB) / GB
 
 
 def bill(g: SimpleNamespace) -> float:
+    """Rent of the whole run, thousand dollars."""
     return cost.rent(g.N, _seconds(g), g.price) / 1e3
 
 
 def days_saved(g: SimpleNamespace) -> float:
+    """Days that a higher utilisation saves."""
     return ratios.saved(g.T, ratios.seconds_after_speedup(g.T, g.b / g.a))
 
 
 def tokens(g: SimpleNamespace) -> float:
+    """Tokens that the reservation pays for, billions."""
     operations = iron_law.sustained_flops_per_second(g.R * 1e12, g.eta / 100, g.N) * g.T * DAY
     return iron_law.tokens_for_budget(operations, 2 * g.P * 1e9) / 1e9
 

@@ -11,23 +11,28 @@ from .answer import IN_GIB, Answer, Slip, times
 
 
 def block(g: SimpleNamespace) -> float:
+    """Forward work of one block, TFLOP."""
     return flops.block_forward(g.B, g.S, g.d) / 1e12
 
 
 def state(g: SimpleNamespace) -> float:
+    """Training state under the recipe, GiB."""
     return memory.training_state_bytes(g.P * 1e6, g.weights, g.gradients, g.master, g.each,
                                        g.moments) / GIB
 
 
 def decoder_activations(g: SimpleNamespace) -> float:
+    """Activations of all blocks by the document's formula, GB."""
     return activations.document_bytes(g.layers, g.B, g.S, g.d, g.heads) / GB
 
 
 def intensity(g: SimpleNamespace) -> float:
+    """Arithmetic intensity of the product, FLOP per byte."""
     return roofline.gemm(g.m, g.k, g.n).intensity
 
 
 def shortest(g: SimpleNamespace) -> float:
+    """Time under the roofline, microseconds."""
     return 1e6 * roofline.gemm(g.m, g.k, g.n).seconds(g.R * 1e12, g.BW * GB)
 
 

@@ -11,26 +11,31 @@ from .answer import FRACTION, IN_GIB, Answer, Slip, times
 
 
 def overlap(g: SimpleNamespace) -> float:
+    """What an overlapped epoch saves, minutes."""
     stages = [ms / 1e3 for ms in (g.a, g.b, g.c)]
     saved = ratios.saved(pipeline.serial_seconds(stages), pipeline.iteration_seconds(stages))
     return g.n * saved / MINUTE
 
 
 def busy(g: SimpleNamespace) -> float:
+    """Busy share of the accelerator, percent."""
     return 100 * pipeline.utilisation(pipeline.preprocessing_rate(g.W, g.p), 1 / g.c)
 
 
 def image_transfer(g: SimpleNamespace) -> float:
+    """Time of one batch over the link, ms."""
     size = pipeline.image_batch_bytes(g.B, g.side, g.side)
     return 1e3 * pipeline.transfer_seconds(size, g.bw * GB)
 
 
 def buffers(g: SimpleNamespace) -> float:
+    """Host memory of all waiting batches, GB."""
     ready = pipeline.prefetch_window(g.w, g.f)
     return pipeline.host_buffer_bytes(g.M * MB, ready, g.w, g.t) / GB
 
 
 def epoch(g: SimpleNamespace) -> float:
+    """Time to read the data set once, seconds."""
     rate = pipeline.storage_rate(g.disk * GB, scaling.link_bytes_per_second(g.net * 1e9))
     return pipeline.read_seconds(g.n * 1e6, g.kB * 1e3, rate)
 

@@ -10,22 +10,27 @@ from .answer import FRACTION, Answer, Slip, times
 
 
 def cluster_mfu(g: SimpleNamespace) -> float:
+    """MFU of the cluster, percent."""
     return 100 * iron_law.mfu(g.P * 1e9, g.k * 1e3, 1.0, g.R * 1e12, g.N)
 
 
 def mfu_behind_hfu(g: SimpleNamespace) -> float:
+    """MFU without the recomputed work, percent."""
     return 100 * flops.mfu_from_hfu(g.X / g.R)
 
 
 def waiting(g: SimpleNamespace) -> float:
+    """Utilisation of the peak over the whole step, percent."""
     return 100 * pipeline.share_of_peak(pipeline.serial_utilisation(g.c, g.w), g.s / 100)
 
 
 def launch_gaps(g: SimpleNamespace) -> float:
+    """Idle share of the step, percent."""
     return 100 * (1 - pipeline.serial_utilisation(g.T, g.n * g.g / 1e3))
 
 
 def next_bottleneck(g: SimpleNamespace) -> float:
+    """Factor by which training becomes faster."""
     after = ratios.seconds_after_saving(g.d, g.r / 100)
     return ratios.speedup(pipeline.iteration_seconds([g.d, g.c]),
                           pipeline.iteration_seconds([after, g.c]))

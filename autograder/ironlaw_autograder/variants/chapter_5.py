@@ -12,26 +12,32 @@ from .answer import IN_GIB, Answer, Slip, times
 
 
 def micro_batches(g: SimpleNamespace) -> float:
+    """Micro-batches per accelerator and update."""
     return accumulation.steps_for_batch(g.B, g.b, g.N)
 
 
 def update(g: SimpleNamespace) -> float:
+    """Time of one update with a single exchange, ms."""
     return accumulation.update_seconds([g.t] * g.k, g.s, g.o)
 
 
 def checkpointed(g: SimpleNamespace) -> float:
+    """Checkpoints and one segment, GB."""
     return g.A * recompute.kept_layers(g.L, g.k)
 
 
 def slower(g: SimpleNamespace) -> float:
+    """Step with recomputation, ms."""
     return g.T * (1 + recompute.recomputed_share_of_step(g.L, g.k))
 
 
 def scores(g: SimpleNamespace) -> float:
+    """One layer's scores in 16 bits, GB."""
     return attention.score_matrix_bytes(g.S, g.H, g.B, 2.0) / GB
 
 
 def mixed(g: SimpleNamespace) -> float:
+    """Step with faster matrix products, ms."""
     products = g.T * g.m / 100
     return g.T - products + ratios.seconds_after_speedup(products, g.s)
 

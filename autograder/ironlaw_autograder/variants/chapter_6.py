@@ -11,6 +11,7 @@ from .answer import FRACTION, IN_GIB, Answer, Slip, times
 
 
 def ring(g: SimpleNamespace) -> float:
+    """Time of the exchange, ms."""
     rate = scaling.link_bytes_per_second(g.link * 1e9)
     return 1e3 * scaling.ring_all_reduce_seconds(2 * g.P * 1e9, g.N, rate)
 
@@ -20,23 +21,28 @@ def _exchange_ms(g: SimpleNamespace) -> float:
 
 
 def efficiency(g: SimpleNamespace) -> float:
+    """Share of the time that computes, percent."""
     return 100 * scaling.efficiency(g.c, _exchange_ms(g))
 
 
 def pipelined(g: SimpleNamespace) -> float:
+    """Step with its bubble, ms."""
     return g.T / (1 - parallel.bubble_share(g.K, g.m))
 
 
 def sharded(g: SimpleNamespace) -> float:
+    """Training state on each accelerator, GB."""
     return scaling.data_parallel(g.P * 1e9, g.N, f"zero-{g.stage}").state.total / GB
 
 
 def carbon(g: SimpleNamespace) -> float:
+    """Emissions of the run, tonnes of CO2."""
     joules = cost.energy_joules(g.N, g.W, g.T * DAY, pue=g.pue)
     return cost.carbon_kg(joules, g.g / 1e3) / 1e3
 
 
 def dearer(g: SimpleNamespace) -> float:
+    """Rent on the larger cluster, thousand dollars."""
     hours = g.T * (g.n * g.a) / (g.N * g.b)
     return cost.rent(g.N, hours * HOUR, g.price) / 1e3
 
