@@ -1,12 +1,14 @@
 """How long from a key press to the new picture on the screen, in a real browser.
 
-    python lib/benchmarks/widget_redraw.py [--json] [--presses 60] [--chromium PATH]
+    python lib/benchmarks/widget_redraw.py [--widget iron_law] [--json] [--presses 60]
+                                           [--chromium PATH]
 
 Starts JupyterLab on a free port with a temporary notebook, opens it in Chromium and
-presses arrow keys on the iron-law widget: on the utilisation slider (the picture's
-background is kept) and on the accelerator slider (everything is drawn afresh). An
-ipywidgets `Image` that only swaps two one-pixel pictures runs beside them, press by
-press in turn: it shows what the way to the kernel and back costs here and now.
+presses arrow keys on a widget: first on a slider that keeps the picture's background
+(the iron law's utilisation), then, where there is one, on a slider that has everything
+drawn afresh (its accelerator). An ipywidgets `Image` that only swaps two one-pixel
+pictures runs beside them, press by press in turn: it shows what the way to the kernel
+and back costs here and now.
 
 A press is timed inside the page: from its keydown event until the frame after the
 new picture is decoded. The course asks for a median of at most 60 ms.
@@ -28,7 +30,6 @@ from lab_browser import HOW_TO_GET_CHROMIUM, chromium, find_chromium, lab_server
 
 TARGET_MS = 60.0
 
-_WIDGET_CELL = "from ironlaw.widgets import iron_law\niron_law.show()"
 _BASELINE_CELL = """
 import io
 import ipywidgets
@@ -50,12 +51,22 @@ box.add_class("baseline")
 box
 """
 
-# (name, CSS selector of what is observed, CSS selector of the handle)
-SUBJECTS = (
-    ("eta_slider", ".ironlaw-panel", ".ironlaw-eta .noUi-handle"),
-    ("accelerator_slider", ".ironlaw-panel", ".ironlaw-accelerator .noUi-handle"),
-    ("empty_image", ".baseline", ".baseline .noUi-handle"),
-)
+# By widget: the sliders that are pressed, as (name, CSS class); the first one decides.
+WIDGETS = {
+    "iron_law": (("eta_slider", "ironlaw-eta"), ("accelerator_slider", "ironlaw-accelerator")),
+    "layer_flops": (("sequence_slider", "ironlaw-lf-seq"),),
+    "activation_functions": (("pointer_slider", "ironlaw-af-x"),),
+    "optimizer_paths": (("rate_slider", "ironlaw-op-rate"),),
+    "adam_memory": (("batch_slider", "ironlaw-am-batch"), ("device_slider", "ironlaw-am-device")),
+    "roofline": (("size_slider", "ironlaw-rl-size0"), ("accelerator_slider", "ironlaw-rl-device")),
+}
+BASELINE = ("empty_image", ".baseline", ".baseline .noUi-handle")
+
+
+def subjects(widget: str) -> list[tuple[str, str, str]]:
+    """Per slider: its name, the CSS selector of what is observed, and that of its handle."""
+    sliders = [(name, ".ironlaw-panel", f".{key} .noUi-handle") for name, key in WIDGETS[widget]]
+    return [*sliders, BASELINE]
 
 # Arms one measurement: the clock starts at the next keydown and stops in the task
 # after the frame that shows the new picture.
@@ -87,11 +98,14 @@ _ARM = """
 """
 
 
-def measure(presses: int = 60, executable: str | None = None) -> dict[str, Any]:
+def measure(presses: int = 60, executable: str | None = None,
+            widget: str = "iron_law") -> dict[str, Any]:
     """Milliseconds per press for every subject: median, 95th percentile and the samples."""
-    samples: dict[str, list[float]] = {name: [] for name, _, _ in SUBJECTS}
+    pressed = subjects(widget)
+    samples: dict[str, list[float]] = {name: [] for name, _, _ in pressed}
+    cell = f"from ironlaw.widgets import {widget}\n{widget}.show()"
     with tempfile.TemporaryDirectory() as folder:
-        write_notebook(Path(folder) / "redraw.ipynb", _WIDGET_CELL, _BASELINE_CELL)
+        write_notebook(Path(folder) / "redraw.ipynb", cell, _BASELINE_CELL)
         with lab_server(folder) as server, chromium(
             width=1280, height=1400, executable=executable
         ) as browser:
@@ -100,10 +114,10 @@ def measure(presses: int = 60, executable: str | None = None) -> dict[str, Any]:
             if problems := notebook.cell_errors():
                 raise RuntimeError(f"The benchmark's notebook failed: {problems}")
             page = notebook.page
-            for _, _, handle in SUBJECTS:
+            for _, _, handle in pressed:
                 page.wait_for_selector(handle)
             for press in range(-3, presses):  # the first three warm caches and are dropped
-                for name, root, handle in SUBJECTS:
+                for name, root, handle in pressed:
                     page.focus(handle)
                     page.wait_for_timeout(120)
                     page.evaluate(_ARM, root)
@@ -122,8 +136,10 @@ def _summary(values: list[float]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run and print; status 1 when the utilisation slider misses the target."""
+    """Run and print; status 1 when the widget's first slider misses the target."""
     parser = argparse.ArgumentParser(description="Key press to painted redraw, in Chromium.")
+    parser.add_argument("--widget", choices=WIDGETS, default="iron_law",
+                        help="widget to press (iron_law)")
     parser.add_argument("--presses", type=int, default=60, help="presses per slider (60)")
     parser.add_argument("--chromium", help="path of the browser (found by itself)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -133,8 +149,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.chromium is None and find_chromium() is None:
         print(HOW_TO_GET_CHROMIUM, file=sys.stderr)
         return 2
-    result = measure(options.presses, options.chromium)
-    median = result["eta_slider"]["median_ms"]
+    result = measure(options.presses, options.chromium, options.widget)
+    decides = WIDGETS[options.widget][0][0]
+    median = result[decides]["median_ms"]
     met = median <= TARGET_MS
     if options.json:
         print(json.dumps({**result, "target_ms": TARGET_MS, "target_met": met,
@@ -144,7 +161,7 @@ def main(arguments: list[str] | None = None) -> int:
         for name, row in result.items():
             print(f"{name.replace('_', ' '):22}{row['median_ms']:12.1f}{row['p95_ms']:10.1f}"
                   f"{row['presses']:10d}")
-        print(f"target: a median of at most {TARGET_MS:g} ms on the utilisation slider: "
+        print(f"target: a median of at most {TARGET_MS:g} ms on the {decides.replace('_', ' ')}: "
               f"{'met' if met else 'missed'}")
     return 0 if met else 1
 
