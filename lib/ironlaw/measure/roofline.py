@@ -4,7 +4,7 @@ Each operation takes its turn with the probes that find the roofs (copy, read, a
 square product), round after round, so that a busy moment hits all alike. Roofs are best
 samples, because they are ceilings; operations are medians, because that is what a step
 gets. Traffic is stated, not measured: each input read once, each output written once.
-On a CPU every tensor is made larger than the last cache, so that memory is what is read.
+Every operation moves more than the last cache holds, so that memory is what is read.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def measure_roofline(
                 one.samples.extend(timing.sample(
                     one.call, here.torch_device, seconds=budget / _ROUNDS / len(everything),
                     least=1, most=5))
-    cache = host.last_level_cache_bytes() if here.type == "cpu" else None
+    cache = _cache_bytes(here)
     kernels = [_timed(one, cache) for one in todo]
     bandwidths = {p.name: p.traffic / min(p.samples) for p in probes if p.name in ("copy", "read")}
     products = [one for one in everything if one.source.startswith("counted")]
@@ -102,22 +102,21 @@ def measure_roofline(
 def operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation]:
     """The operations of one block and of the head, at sizes that fit this device.
 
-    Rows are as many as it takes to leave the cache behind (CPU), or 8 sequences of the
-    whole context (accelerator). Attention has no causal mask here, so that both forms
+    Rows are as many as it takes to leave the last cache behind, and on an accelerator at
+    least 8 sequences of the whole context. Attention has no causal mask here, so that both forms
     compute all S x S scores and can be compared.
     """
     make = _Maker(here.torch_device, dtype)
     d, s = shape.width, shape.context
     heads, dh = shape.heads, shape.head_width
     spill, size = _spill_bytes(here), float(dtype.itemsize)
+    least = 1 if here.type == "cpu" else 8
 
     def rows(bytes_per_row: float, wanted: float = spill) -> int:
         """Whole sequences of rows, so many that they come to `wanted` bytes."""
-        if here.type != "cpu":
-            return 8 * s
-        return max(s, math.ceil(wanted / bytes_per_row / s) * s)
+        return s * max(least, math.ceil(wanted / bytes_per_row / s))
 
-    scores = 8 if here.type != "cpu" else math.ceil(0.8 * spill / (heads * s * s * size))
+    scores = max(least, math.ceil(0.8 * spill / (heads * s * s * size)))
     fused = rows(4 * d * size, spill / 2) // s
     return [
         make.product("QKV product", rows(4 * d * size, spill / 2), d, 3 * d),
@@ -236,11 +235,21 @@ def _probes(here: Device, dtype: torch.dtype) -> list[Operation]:
     ]
 
 
+def _cache_bytes(here: Device) -> float | None:
+    """The last cache before memory, None where nothing tells its size."""
+    if here.type == "cpu":
+        return host.last_level_cache_bytes()
+    if here.type == "cuda":
+        properties = torch.cuda.get_device_properties(here.torch_device)
+        return float(getattr(properties, "L2_cache_size", 0)) or None
+    return None
+
+
 def _spill_bytes(here: Device) -> float:
     """Bytes that one operation must move to leave the last cache behind."""
     if here.type != "cpu":
         return 256 * MIB
-    cache = host.last_level_cache_bytes() or 32 * MIB
+    cache = _cache_bytes(here) or 32 * MIB
     memory = here.memory_bytes or 2048 * MIB
     return min(max(2.5 * cache, 64 * MIB), memory / 24, 192 * MIB)
 
