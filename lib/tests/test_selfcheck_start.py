@@ -184,6 +184,22 @@ def test_a_foreign_file_changes_nothing(copy: Path, tmp_path: Path, text: str) -
     assert workspace.read() == before
 
 
+def test_a_file_with_odd_entries_leaves_the_page_working(copy: Path, tmp_path: Path) -> None:
+    odd = {"1.1": {"state": "right", "points_share": "all", "tries": "x"}, "1.2": 7, "9.9": {},
+           "1.4": {"state": "wrong", "points_share": float("nan")}, "1.5": {"state": "right",
+                                                                         "points_share": 1}}
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps({"version": 1, "answers": odd, "read": {"01": "yes"}}))
+    page = StartPage(folder=copy)
+    page.keep.path.value = str(file)
+    press(page, "Restore from this file")
+    assert "Restored" in page.keep.message.value
+    assert page.now.rows[0].selfcheck.startswith("3 of 5 answered, 1 right")
+    item = loader.load()["1.1"]
+    record.keep(item, item.key, checks.check(item, item.key))
+    assert StartPage(folder=copy).now.rows[0].selfcheck.startswith("3 of 5 answered, 2 right")
+
+
 def test_saving_never_writes_over_another_file(copy: Path) -> None:
     page = StartPage(folder=copy)
     victim = copy / "01_iron_law.ipynb"

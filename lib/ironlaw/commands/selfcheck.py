@@ -47,8 +47,7 @@ def _as_json(item: Item) -> dict[str, Any]:
         "id": item.id, "kind": item.kind, "source": item.source, "section": item.section,
         "topic": item.topic, "objective": item.objective, "difficulty": item.difficulty,
         "minutes": item.minutes, "points": item.points, "state": record.state(item),
-        "points_share": float(stored.get("points_share", 0.0)),
-        "tries": int(stored.get("tries", 0)),
+        "points_share": record.share_in(stored), "tries": record.tries_in(stored),
     }
 
 

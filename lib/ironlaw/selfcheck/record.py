@@ -39,7 +39,7 @@ def entry(item: Item) -> dict[str, Any]:
 def keep(item: Item, answer: Any, verdict: Verdict, **more: Any) -> dict[str, Any]:
     """Store an answer and its verdict; returns the entry. `more` is kept beside it."""
     before = entry(item)
-    tries = int(before.get("tries", 0)) + 1
+    tries = tries_in(before) + 1
     after = {
         **before, "answer": answer, "state": verdict.state, "points_share": verdict.points_share,
         "tries": tries, "time": time.time(),
@@ -80,10 +80,22 @@ def chapters() -> list[ChapterProgress]:
         rows.append(ChapterProgress(
             section=section, total=len(items), answered=len(entries),
             right=sum(_complete(e) for _, e in entries),
-            points=sum(i.points * float(e.get("points_share", 0.0)) for i, e in entries),
+            points=sum(i.points * share_in(e) for i, e in entries),
             out_of=sum(i.points for i in items)))
     return rows
 
 
+def share_in(stored: dict[str, Any]) -> float:
+    """The share of points in an entry; 0 where a restored file holds no such number."""
+    share = stored.get("points_share")
+    return float(share) if isinstance(share, int | float) and 0 <= share <= 1 else 0.0
+
+
+def tries_in(stored: dict[str, Any]) -> int:
+    """The number of tries in an entry; 0 where a restored file holds no such number."""
+    tries = stored.get("tries")
+    return tries if isinstance(tries, int) and tries > 0 else 0
+
+
 def _complete(stored: dict[str, Any]) -> bool:
-    return float(stored.get("points_share", 0.0)) >= 1.0
+    return share_in(stored) >= 1.0
