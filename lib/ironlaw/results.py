@@ -7,6 +7,7 @@ A quantity that could not be had is None, and `reasons` says why under its name.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import types
 import typing
@@ -317,6 +318,8 @@ class RooflineMeasurement(Result):
 
 def load(data: dict[str, Any] | str) -> Result:
     """Rebuild whichever result `data` holds, by its `kind`."""
+    importlib.import_module(".results_instruments", __package__)  # defines its kinds
+
     values = json.loads(data) if isinstance(data, str) else data
     kinds = {cls.kind: cls for cls in _subclasses(Result)}
     kind = values.get("kind")

@@ -157,7 +157,7 @@ def _measurement(config: RunConfig, here: Device, work: flops.StepFlops, samples
 def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmup: int,
            seed: int, progress: Callable[[str], None]) -> tuple[list[list[float]], int]:
     """Seconds of each measured step per configuration, and the parameters trained."""
-    with _own_random_state(device):
+    with own_random_state(device):
         torch.manual_seed(seed)
         train = gpt2_step.build(configs[0], device)
         batches = [gpt2_step.random_batches(config, device, seed) for config in configs]
@@ -180,7 +180,7 @@ def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmu
 
 
 @contextlib.contextmanager
-def _own_random_state(device: torch.device) -> Iterator[None]:
+def own_random_state(device: torch.device) -> Iterator[None]:
     """Random numbers drawn inside leave those outside as they were."""
     mps = torch.mps.get_rng_state() if device.type == "mps" else None
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

@@ -1,0 +1,90 @@
+"""Batches made while training waits for them: read a file, tokenise it, cut it into sequences.
+
+This is what a DataLoader's worker does when nothing was prepared beforehand, and so what
+the pipeline instrument times. (The trainer's own corpus is encoded once and kept.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from ..errors import InputError, count
+from ..gpt2 import tokens
+from ._torch import torch
+
+PREFETCH = 2
+"""Batches that each worker keeps ready, PyTorch's own default."""
+
+
+class TextBatches(IterableDataset[torch.Tensor]):
+    """Endless batches [B, S + 1] of int64 tokens from text files, in order.
+
+    With workers each takes every n-th file, so that no text comes twice per pass.
+    """
+
+    def __init__(self, files: Sequence[Path], vocab: int, batch: int, seq: int) -> None:
+        super().__init__()
+        if not files:
+            raise InputError("files", list(files), "at least one text file")
+        self.files = [str(file) for file in files]
+        self.vocab = vocab
+        self.batch = count("batch", batch)
+        self.seq = count("seq", seq)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        # With more workers than files some share one: a worker without work would end its
+        # part of an endless stream.
+        mine = self.files[first::step] or [self.files[first % len(self.files)]]
+        tokenizer = tokens.for_vocab(self.vocab)
+        need = self.batch * (self.seq + 1)
+        kept: list[int] = []
+        for file in itertools.cycle(mine):
+            text = read(file)
+            kept.extend([*tokenizer.encode(text), tokenizer.end_of_text])
+            while len(kept) >= need:
+                yield torch.tensor(kept[:need]).view(self.batch, self.seq + 1)
+                del kept[:need]
+
+
+def read(file: str | Path) -> str:
+    """The text of `file`; bytes that are not UTF-8 become U+FFFD."""
+    return Path(file).read_bytes().decode("utf-8", errors="replace")
+
+
+def start_method() -> str:
+    """How workers start: never by forking this process, in which CUDA may be running.
+
+    A forked copy inherits CUDA's state and locks without the threads that serve them, and
+    hangs. "forkserver" forks from a clean process that has only imported; where the system
+    has none, "spawn" starts Python afresh.
+    """
+    known = multiprocessing.get_all_start_methods()
+    return "forkserver" if "forkserver" in known else "spawn"
+
+
+def loader(dataset: TextBatches, workers: int, *, pinned: bool,
+           prefetch: int = PREFETCH) -> DataLoader[torch.Tensor]:
+    """A DataLoader over `dataset` with `workers` processes (0: in this one).
+
+    `pinned` copies batches to page-locked memory, from which a GPU fetches on its own;
+    only CUDA knows that.
+    """
+    count("workers", workers, low=0)
+    count("prefetch", prefetch)
+    options: dict[str, Any] = {}
+    if workers:
+        context = multiprocessing.get_context(start_method())
+        if context.get_start_method() == "forkserver":
+            # Imported once there and inherited, instead of once in every worker.
+            context.set_forkserver_preload([__name__])
+        options = {"multiprocessing_context": context, "prefetch_factor": prefetch,
+                   "timeout": 120}
+    return DataLoader(dataset, batch_size=None, num_workers=workers, pin_memory=pinned, **options)

@@ -1,0 +1,429 @@
+"""What the instruments of chapters 3 to 6 leave behind; see `results` for the rules.
+
+Times are seconds per call or per step. `samples` are raw and in the order in which they
+were taken, the figure beside them is their median, `spread_seconds` their interquartile
+range. Sizes are bytes. Errors are relative unless said: the largest absolute difference
+over the largest absolute value of the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .errors import InputError
+from .results import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Result):
+    """A result with its origin: the device, its kind, the software, and when (UTC)."""
+
+    kind: ClassVar[str] = "measured"
+    device: str
+    device_type: str
+    threads: int
+    versions: dict[str, str]
+    measured_on: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """One thing timed: `seconds` is the median of `samples`."""
+
+    name: str
+    samples: list[float]
+    seconds: float
+    spread_seconds: float
+
+
+# --- the data pipeline --------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderTiming:
+    """Batches from a DataLoader with nothing else going on.
+
+    `first_batch_seconds` includes starting the workers. `samples` are gaps between
+    batches, which come in bursts when there are workers: `batches_per_second` divides
+    their number by their sum. `prefetch` is batches kept ahead per worker (None: no worker).
+    """
+
+    workers: int
+    prefetch: int | None
+    pinned: bool
+    first_batch_seconds: float
+    samples: list[float]
+    batches_per_second: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopTiming:
+    """A training loop fed by a DataLoader: per step the wait for its batch, and the work.
+
+    `idle_share` is the part of the loop in which the device had no step to work on.
+    """
+
+    workers: int
+    wait_samples: list[float]
+    step_samples: list[float]
+    iteration_seconds: float
+    tokens_per_second: float
+    idle_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineMeasurement(Measured):
+    """Each stage alone (seconds per batch), loaders by number of workers, and whole loops.
+
+    `stages` are "read", "tokenise", "copy", "copy pinned" (CUDA) and "step"; `loops` starts
+    with the one without workers, where nothing overlaps.
+    """
+
+    kind: ClassVar[str] = "pipeline"
+    config: dict[str, Any]
+    tokens_per_batch: int
+    batch_bytes: float
+    corpus: str
+    tokenizer: str
+    start_method: str
+    stages: list[Timing]
+    loaders: list[LoaderTiming]
+    loops: list[LoopTiming]
+
+    def stage(self, name: str) -> Timing:
+        """The stage called `name`, or `InputError` naming those measured."""
+        return _named(self.stages, name)
+
+    def batches_per_second(self, name: str) -> float:
+        """The rate at which the stage called `name` alone could go."""
+        return 1.0 / self.stage(name).seconds
+
+
+# --- number formats -----------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class FormatError:
+    """Rounding of one format: of single values, and of a matrix product computed in it.
+
+    `largest` and `rms` are relative errors of values well inside the range; `product` is
+    the error of a product against float64, in the Frobenius norm (None: not run here).
+    """
+
+    format: str
+    values: int
+    largest: float
+    rms: float
+    product: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientTally:
+    """Gradients of one training step in float32, sorted by size.
+
+    `of` is "parameters" or "outputs" (gradients of the outputs of linear layers, which
+    mixed precision holds in 16 bit). `exponents` counts values by floor(log2 |g|).
+    """
+
+    of: str
+    values: int
+    zeros: int
+    largest: float
+    exponents: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Underflow:
+    """What is left of a `GradientTally` when it is scaled and stored in `format`.
+
+    `lost` is the share of values other than 0 that become 0, `subnormal` the share stored
+    with fewer bits, `overflowed` the number that become infinite or are clamped.
+    """
+
+    of: str
+    format: str
+    loss_scale: float
+    lost: float
+    subnormal: float
+    overflowed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionRun:
+    """A few training steps in one precision, from the same weights on the same text.
+
+    `non_finite` counts infinite or NaN gradient values and `zero_share` the share of zeros
+    per step, before clipping. `loss_scale` is the scale that a step used (1: none);
+    `skipped` the steps that loss scaling refused.
+    """
+
+    precision: str
+    loss_scaling: bool
+    losses: list[float]
+    samples: list[float]
+    seconds: float
+    spread_seconds: float
+    non_finite: list[int]
+    zero_share: list[float]
+    loss_scale: list[float]
+    skipped: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionMeasurement(Measured):
+    """Rounding, underflow and training in each format that this device can use."""
+
+    kind: ClassVar[str] = "precision"
+    config: dict[str, Any]
+    formats: list[FormatError]
+    gradients: list[GradientTally]
+    underflow: list[Underflow]
+    runs: list[PrecisionRun]
+
+
+# --- attention and recomputation ----------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionTiming:
+    """One way to compute attention at one sequence length, forward and backward.
+
+    `seconds` is forward alone, `both_seconds` forward and backward. `saved_bytes` is kept
+    for backward (inputs included), `peak_bytes` the most held at once beyond the inputs.
+    """
+
+    method: str
+    seq: int
+    samples: list[float]
+    seconds: float
+    both_samples: list[float]
+    both_seconds: float
+    saved_bytes: float
+    peak_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionError:
+    """How far `method` in float32 is from float64: its output and its three gradients."""
+
+    method: str
+    seq: int
+    output: float
+    gradients: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionMeasurement(Measured):
+    """Materialised, fused and tiled attention, causal, at growing sequence length."""
+
+    kind: ClassVar[str] = "attention"
+    batch: int
+    heads: int
+    head_width: int
+    dtype: str
+    tile: int
+    timings: list[AttentionTiming]
+    errors: list[AttentionError]
+
+    def at(self, method: str, seq: int) -> AttentionTiming:
+        """The timing of `method` at length `seq`, or `InputError` naming those measured."""
+        for timing in self.timings:
+            if (timing.method, timing.seq) == (method, seq):
+                return timing
+        known = ", ".join(f"{t.method} at {t.seq}" for t in self.timings)
+        raise InputError("method and seq", (method, seq), f"one of {known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecomputeTiming:
+    """Forward and backward under one policy, without the optimizer.
+
+    `overhead` is the extra time over "none" as a share of it, `flop_overhead` the same in
+    FLOP. `saved_bytes` is what the forward pass leaves for backward, `peak_bytes` the most
+    that a whole step holds. `gradient_error` is against "none".
+    """
+
+    policy: str
+    samples: list[float]
+    seconds: float
+    spread_seconds: float
+    saved_bytes: float
+    peak_bytes: float
+    overhead: float
+    flop_overhead: float
+    gradient_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accumulation:
+    """Gradients of one batch in `micro_batches` parts of unequal token counts.
+
+    `gradient_error` is against the whole batch at once; `mean_of_means_error` is what
+    averaging the parts' own means gives instead.
+    """
+
+    micro_batches: int
+    tokens: list[int]
+    gradient_error: float
+    mean_of_means_error: float
+    saved_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecomputeMeasurement(Measured):
+    """Time against memory for each recomputation policy, and that gradients stay the same.
+
+    `forward_seconds` is a forward pass alone; `rule` the share that one more of them would
+    add to a step, as measured (the rule of thumb says 1/3).
+    """
+
+    kind: ClassVar[str] = "recompute"
+    config: dict[str, Any]
+    forward_seconds: float
+    forward_samples: list[float]
+    rule: float
+    policies: list[RecomputeTiming]
+    accumulation: list[Accumulation]
+
+    def policy(self, name: str) -> RecomputeTiming:
+        """The policy called `name`, or `InputError` naming those measured."""
+        for timing in self.policies:
+            if timing.policy == name:
+                return timing
+        raise InputError("name", name, "one of " + ", ".join(p.policy for p in self.policies))
+
+
+# --- several processes --------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class AllReduceTiming:
+    """An all-reduce of one message: every process ends with the sum of all.
+
+    `wire_bytes` is what all processes together sent through the loopback network, the
+    least of the samples (other programs use it too); None where it cannot be counted.
+    """
+
+    message_bytes: float
+    samples: list[float]
+    seconds: float
+    spread_seconds: float
+    wire_bytes: float | None
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Message bytes over time."""
+        return self.message_bytes / self.seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelStep:
+    """A training step in every process: "alone" (no exchange), "ddp" or "fsdp2".
+
+    `parameter_bytes` is held by one process between steps. `gradient_error` compares with
+    one process on all the data; None for "alone".
+    """
+
+    method: str
+    samples: list[float]
+    seconds: float
+    spread_seconds: float
+    parameter_bytes: float
+    gradient_error: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingMeasurement(Measured):
+    """Data parallelism over processes of this machine; `config.batch` is that of each."""
+
+    kind: ClassVar[str] = "scaling"
+    config: dict[str, Any]
+    backend: str
+    processes: int
+    threads_per_process: int
+    all_reduce: list[AllReduceTiming]
+    steps: list[ParallelStep]
+
+    def step(self, method: str) -> ParallelStep:
+        """The step of `method`, or `InputError` naming those measured."""
+        for step in self.steps:
+            if step.method == method:
+                return step
+        raise InputError("method", method, "one of " + ", ".join(s.method for s in self.steps))
+
+
+# --- a profiler's trace -------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class KernelRow:
+    """Calls of one operation in a trace. `flops` is None where the profiler counts none."""
+
+    name: str
+    category: str
+    calls: int
+    seconds: float
+    share: float
+    flops: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """A stretch without work on the device, and what the host did meanwhile."""
+
+    start: float
+    seconds: float
+    during: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceMeasurement(Measured):
+    """A profiled stretch of training: kernels, gaps, and which limit they point to.
+
+    `shares` splits the time: "data" (waiting for the next batch), "host" (other gaps),
+    "compute" (matrix products and attention) and "memory" (everything else that runs).
+    `axis` is "data", "algorithm" (compute-bound) or "machine" (memory-bound), None when
+    gaps that are not the data's weigh most; `evidence` says why in words. Times in seconds.
+    """
+
+    kind: ClassVar[str] = "trace"
+    config: dict[str, Any] | None
+    steps: int
+    seconds: float
+    busy_seconds: float
+    idle_share: float
+    shares: dict[str, float]
+    axis: str | None
+    evidence: list[str]
+    kernels: list[KernelRow]
+    gaps: list[Gap]
+    gap_count: int
+
+
+# --- energy -------------------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyMeasurement(Measured):
+    """Energy of some training steps. `power` holds (seconds since start, watts) pairs.
+
+    `joules` is the integral of `power`; `counter_joules` comes from the device's own
+    counter. `idle_watts` is what it draws with nothing to do.
+    """
+
+    kind: ClassVar[str] = "energy"
+    config: dict[str, Any] | None
+    steps: int
+    tokens: int
+    seconds: float
+    power: list[tuple[float, float]]
+    joules: float | None
+    counter_joules: float | None
+    idle_watts: float | None
+
+    @property
+    def joules_per_token(self) -> float | None:
+        """Energy per trained token, None when it was not measured."""
+        return self.joules / self.tokens if self.joules is not None and self.tokens else None
+
+
+def _named(timings: list[Timing], name: str) -> Timing:
+    for timing in timings:
+        if timing.name == name:
+            return timing
+    raise InputError("name", name, "one of " + ", ".join(t.name for t in timings))
