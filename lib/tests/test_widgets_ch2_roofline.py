@@ -117,6 +117,7 @@ def test_kept_points_stay_and_can_be_cleared() -> None:
     assert kept == [2, 4, 8, 16, 32, 64], "the oldest goes when the picture is full"
     panel.keep.click()
     assert len(panel.read().kept) == 6, "the same point is kept once"
+    assert "kept: GEMM 64×4096×4096 at 62.1" in panel.picture.value
     panel.clear.click()
     assert panel.read().kept == ()
 

@@ -7,5 +7,7 @@ imported when the first widget is, not by this package.
 
 `canvas` draws, `controls` holds the shell's parts, `iron_law` is the first widget
 and the pattern for the others, `figures` are still pictures, `guess` asks for a
-number before it shows one. Taught in: chapter 1 onwards.
+number before it shows one. `layer_flops`, `activation_functions`, `optimizer_paths`,
+`adam_memory` and `roofline` belong to chapter 2; `drawing`, `sizes` and `devices` are
+what they share. Taught in: chapter 1 onwards.
 """

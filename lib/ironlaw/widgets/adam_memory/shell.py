@@ -24,7 +24,7 @@ _BATCHES = [*range(1, 65), 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 4
 _LENGTHS = [2**k for k in range(4, 18)]
 _FIELDS = {"layers": "Layers", "width": "Width d", "heads": "Heads", "vocab": "Vocabulary",
            "context": "Context"}
-_LABELS = {"accumulate": "Halve the micro-batch, accumulate", "recompute": "Recompute every block",
+_LABELS = {"accumulate": "Split the micro-batch, accumulate", "recompute": "Recompute every block",
            "flash": "Tile attention (flash)", "precision": "Narrower numbers"}
 _NAMES = {"ironlaw-am-model": "Model", "ironlaw-am-optimizer": "Optimizer",
           "ironlaw-am-precision": "Recipe of number formats", "ironlaw-am-batch": "Micro-batch",

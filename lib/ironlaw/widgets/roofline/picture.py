@@ -202,9 +202,11 @@ def alt_text(state: State, outcome: Outcome) -> str:
     """What the picture shows, for those who do not see it."""
     places = "; ".join(f"{p.operation} at {significant(p.intensity)}, {p.bound}-bound"
                        for p in outcome.points.values())
+    kept = "".join(f"; kept: {_spot(p, 'kept')[0]} at {significant(p.intensity)}"
+                   for p in outcome.kept)
     own = "".join(f"; measured {m.name} at {significant(m.intensity)} with "
                   f"{si(m.flops_per_second, 'FLOP/s')}" for m in state.measured)
     return (f"Roofline of {state.machine.name} in {state.dtype.upper()}, both axes logarithmic: "
             f"attainable FLOP/s rise with intensity up to the ridge at "
             f"{significant(outcome.ridge)} FLOP per byte and stay at {si(state.peak, 'FLOP/s')}. "
-            f"{places}{own}. An arrow leads from materialised to tiled attention.")
+            f"{places}{kept}{own}. An arrow leads from materialised to tiled attention.")
