@@ -70,6 +70,16 @@ def test_the_instrument_refuses_in_words() -> None:
         instrument.measure_activations((8, 8), "fp64", "cpu")
 
 
+def test_a_recording_is_one_command(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--shape", "4", "32", "--device", "cpu", "--seconds", "0.1"]
+    assert instrument.main(arguments) == 0
+    run = results.load(capsys.readouterr().out)
+    assert isinstance(run, results.ActivationTimings)
+    assert run.shape == [4, 32]
+    assert instrument.main([*arguments, "--shape", "0"]) == 2
+    assert "shape[0] = 0" in capsys.readouterr().err
+
+
 def test_recordings_hold_together() -> None:
     assert "cpu" in figures_mathematics.recordings()
     for name in figures_mathematics.recordings():

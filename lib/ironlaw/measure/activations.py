@@ -7,11 +7,14 @@ than the function. Chapter 2 shows a recording made with this.
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import InputError, choice, count, number
+from ..errors import InputError, IronlawError, choice, count, number
 from ..results import ActivationTimings
 from . import calibration, host, timing
 from ._torch import torch
@@ -52,6 +55,9 @@ def measure_activations(
                 samples[name] += timing.sample(
                     call, here.torch_device, seconds=budget / rounds / len(calls), least=1,
                     most=10)
+    # Microseconds are finer than any clock's noise here, and make short recordings.
+    samples = {name: [round(t, 6 if t > 1e-3 else 9) for t in times]
+               for name, times in samples.items()}
     spreads = {name: timing.spread(times) for name, times in samples.items()}
     return ActivationTimings(
         device=here.name, device_type=here.type, threads=here.threads, dtype=dtype, shape=sizes,
@@ -73,3 +79,29 @@ def functions(x: torch.Tensor, out: torch.Tensor) -> dict[str, Callable[[], Any]
         "GELU, tanh form": lambda: aten.gelu.out(x, approximate="tanh", out=out),
         "softmax": lambda: aten._softmax.out(x, -1, False, out=out),
     }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print one JSON object: `python -m ironlaw.measure.activations > FILE`.
+
+    That is how the recordings of the course were made; a quiet machine gives better ones.
+    """
+    parser = argparse.ArgumentParser(description="Time activation functions on this device.")
+    parser.add_argument("--shape", type=int, nargs="+", default=list(SHAPE), metavar="SIZE",
+                        help="the tensor's sizes (8 1024 3072)")
+    parser.add_argument("--dtype", default="fp32", choices=DTYPES, help="number format (fp32)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 or mps (default: the best)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long (30)")
+    options = parser.parse_args(arguments)
+    try:
+        run = measure_activations(options.shape, options.dtype, options.device,
+                                  seconds=options.seconds)
+    except IronlawError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    print(json.dumps(run.to_json()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
