@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from itertools import pairwise
+from math import prod
 
 from .. import hardware, transformer
 from ..errors import choice, count, positive
@@ -145,50 +146,53 @@ def recorded(name: str) -> ActivationTimings:
 def activation_timings(recording: str = "cpu") -> Still:
     """Activation functions as measured on one device, as bars from zero beside a plain copy.
 
-    `recording` names one that comes with the course (`recordings`). Whiskers span the
-    interquartile range.
+    `recording` names one that comes with the course (`recordings`). Bars are medians; the
+    thin line leads from the fastest call to the upper quartile. Where other programs ran,
+    the words compare the fastest calls, which met them least.
     """
     run = recorded(recording)
-    copy = run.medians["copy"]
+    busy = "busy" in run.notes
+    fastest = {name: min(times) for name, times in run.samples.items()}
     names = [name for name in run.medians if name != "copy"]
+    upper = {name: run.medians[name] + run.spreads[name] / 2 for name in run.medians}
     canvas = Canvas(680, 280)
     axes = canvas.axes((0.17, 0.175, 0.80, 0.72))
     with styled():
         for row, name in enumerate(names):
-            middle, spread = 1e3 * run.medians[name], 1e3 * run.spreads[name]
-            axes.barh(row, middle, height=0.62, color=BLUE, zorder=3)
-            axes.plot([max(0.0, middle - spread / 2), middle + spread / 2], [row, row], color=INK,
-                      lw=1.4, zorder=4)
-            axes.text(middle + spread / 2, row, f"  {significant(middle)} ms", va="center",
-                      zorder=5)
-        axes.axvline(1e3 * copy, color=ORANGE, lw=2, ls=(0, (4, 2)), zorder=4)
-        axes.text(1e3 * copy, -0.62, f" plain copy, {significant(1e3 * copy)} ms", color=ORANGE,
-                  va="bottom", zorder=5)
-        axes.set_xlim(0, round_up(1.18e3 * max(run.medians[n] + run.spreads[n] for n in names)))
+            axes.barh(row, 1e3 * run.medians[name], height=0.62, color=BLUE, zorder=3)
+            axes.plot([1e3 * fastest[name], 1e3 * upper[name]], [row, row], color=INK, lw=1.4,
+                      marker="|", ms=8, zorder=4)
+            axes.text(1e3 * upper[name], row, f"  {significant(1e3 * run.medians[name])} ms",
+                      va="center", zorder=5)
+        copy = 1e3 * run.medians["copy"]
+        axes.axvline(copy, color=ORANGE, lw=2, ls=(0, (4, 2)), zorder=3.5)
+        axes.text(copy, -0.62, f" plain copy, {significant(copy)} ms", color=ORANGE, va="bottom",
+                  zorder=5)
+        axes.set_xlim(0, round_up(1.15e3 * max(upper.values())))
         axes.set_ylim(len(names) - 0.5, -1.1)
         axes.set_yticks(range(len(names)), names)
         no_marks(axes, "y")
-        axes.set_xlabel("milliseconds per call, forward only (median; line: interquartile range)")
+        axes.set_xlabel("milliseconds per call, forward only (bar: median; line: fastest call to "
+                        "upper quartile)")
         axes.set_title(f"Activation functions on their own: {run.device}, {run.dtype.upper()}")
-    slowest, fastest = (pick(names, key=run.medians.__getitem__) for pick in (max, min))
-    values = 1
-    for size in run.shape:
-        values *= size
-    shape = " × ".join(f"{size:,}" for size in run.shape)
+    compared = fastest if busy else run.medians
+    ratios = {name: compared[name] / compared["copy"] for name in names}
+    most, least = (pick(names, key=ratios.__getitem__) for pick in (max, min))
     threads = f"{run.threads} thread{'s' if run.threads > 1 else ''}, " \
         if run.device_type == "cpu" else ""
+    values = prod(run.shape)
     caption = (
         f"Measured on {run.device} ({threads}PyTorch {run.versions.get('torch', '?')}, "
-        f"{run.measured_on[:10]}) on a tensor of {shape} in {run.dtype.upper()}, "
-        f"{significant(values / 1e6)} million values, {significant(_megabytes(run, values))} MB; "
-        "each function is an operation of its own that reads the tensor and writes another. "
-        f"{fastest} takes {significant(run.medians[fastest] / copy)} times as long as copying "
-        f"the tensor, {slowest} {significant(run.medians[slowest] / copy)} times."
-        + (" Other programs ran at the same time: the ratios mean more than the milliseconds."
-           if "busy" in run.notes else ""))
+        f"{run.measured_on[:10]}) on a tensor of {' × '.join(f'{n:,}' for n in run.shape)} in "
+        f"{run.dtype.upper()}, {significant(values / 1e6)} million values, "
+        f"{significant(_megabytes(run, values))} MB; each function is an operation of its own that "
+        "reads the tensor and writes another. "
+        + ("Other programs ran at the same time, so the fastest calls tell more than the medians: "
+           "by them " if busy else "By the medians ")
+        + f"{least} takes {significant(ratios[least], 2)} times as long as copying the tensor, "
+          f"and “{most}” {significant(ratios[most], 2)} times.")
     bars = ", ".join(f"{name} {significant(1e3 * run.medians[name])} ms" for name in names)
-    return Still(canvas, f"Bars from zero: {bars}; a plain copy "
-                         f"{significant(1e3 * copy)} ms.", caption)
+    return Still(canvas, f"Bars from zero: {bars}; a plain copy {significant(copy)} ms.", caption)
 
 
 def _megabytes(run: ActivationTimings, values: int) -> float:
