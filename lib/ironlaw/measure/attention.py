@@ -12,6 +12,7 @@ import contextlib
 import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from torch.nn import functional
@@ -176,9 +177,8 @@ def _at_length(methods: dict[str, Method], shape: tuple[int, ...], dtype: torch.
 
     for name, method in methods.items():
         try:
-            sizes[name] = (saved_bytes(lambda method=method: method(q, k, v)),
-                           _peak_beyond(lambda method=method: once(method), (q, k, v, above),
-                                        device))
+            sizes[name] = (saved_bytes(partial(method, q, k, v)),
+                           _peak_beyond(partial(once, method), (q, k, v, above), device))
             forward[name], both[name] = [], []
         except RuntimeError as problem:  # out of memory, or a kernel that is missing
             reasons[f"{name} at {shape[-2]}"] = refusal(problem)
@@ -188,10 +188,10 @@ def _at_length(methods: dict[str, Method], shape: tuple[int, ...], dtype: torch.
         for name in sizes:
             method = methods[name]
             with torch.no_grad():
-                forward[name] += timing.sample(lambda method=method: method(q, k, v), device,
-                                               seconds=share, least=1, most=10)
-            both[name] += timing.sample(lambda method=method: once(method), device,
-                                        seconds=share, least=1, most=10)
+                forward[name] += timing.sample(partial(method, q, k, v), device, seconds=share,
+                                               least=1, most=10)
+            both[name] += timing.sample(partial(once, method), device, seconds=share,
+                                        least=1, most=10)
     return [AttentionTiming(
         method=name, seq=shape[-2], samples=forward[name],
         seconds=timing.spread(forward[name]).median, both_samples=both[name],

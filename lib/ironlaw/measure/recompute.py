@@ -9,12 +9,13 @@ weighed by their tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..config import RECOMPUTES, RunConfig
 from ..errors import InputError, choice, count
 from ..gpt2 import precision as formats
 from ..gpt2 import step as gpt2_step
-from ..gpt2.model import GPT, IGNORED
+from ..gpt2.model import GPT, IGNORED, Attention
 from ..results_instruments import Accumulation, RecomputeMeasurement, RecomputeTiming
 from . import flops, host, matmul, memory, timing
 from ._torch import torch
@@ -93,7 +94,7 @@ class _Runs:
         """Set the policy: it changes what is kept, not what the model is."""
         self.model.recompute = name
         for module in self.model.modules():
-            if hasattr(module, "recompute_scores"):
+            if isinstance(module, Attention):
                 module.recompute_scores = name == "selective" and not module.fused
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -156,7 +157,7 @@ def _timed(runs: _Runs, names: list[str], rounds: int,
         runs.policy("none")
         alone = timing.seconds_per_call(lambda: runs.loss(*runs.batch), device)
         for name in names:
-            took = timing.seconds_per_call(lambda name=name: runs.both(name), device)
+            took = timing.seconds_per_call(partial(runs.both, name), device)
             if turn:
                 samples[name].append(took)
         if turn:
