@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": "FLOPs, memory and time of a step, before it runs",
     "plan": "the largest batch that fits, or the cheapest way to make one fit",
     "measure": "FLOPs, memory and time of a step, as it really runs",
+    "record": "every measurement of this device, as small JSON files",
     "compare": "a step of GPT-2: predicted, measured, and the difference",
     "figures": "the document's numbers, computed",
     "selfcheck": "the question bank and your state in it",

@@ -318,8 +318,7 @@ class RooflineMeasurement(Result):
 
 def load(data: dict[str, Any] | str) -> Result:
     """Rebuild whichever result `data` holds, by its `kind`."""
-    importlib.import_module(".results_instruments", __package__)  # defines its kinds
-
+    importlib.import_module(".results_systems", __package__)  # it and what it imports add kinds
     values = json.loads(data) if isinstance(data, str) else data
     kinds = {cls.kind: cls for cls in _subclasses(Result)}
     kind = values.get("kind")

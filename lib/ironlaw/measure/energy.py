@@ -19,7 +19,7 @@ from typing import Any, Self
 from ..config import RunConfig
 from ..errors import UnavailableError, positive
 from ..gpt2 import step as gpt2_step
-from ..results_instruments import EnergyMeasurement
+from ..results_systems import EnergyMeasurement
 from . import host, timing
 from ._torch import torch
 from .device import Device, find

@@ -22,7 +22,7 @@ from typing import Any
 
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError, count, number
-from ..results_instruments import AllReduceTiming, ParallelStep, ScalingMeasurement
+from ..results_systems import AllReduceTiming, ParallelStep, ScalingMeasurement
 from ..units import KIB, MIB
 from . import host, timing
 from ._torch import torch

@@ -24,7 +24,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from ..config import RunConfig
 from ..errors import count
 from ..gpt2 import step as gpt2_step
-from ..results_instruments import Gap, KernelRow, TraceMeasurement
+from ..results_systems import Gap, KernelRow, TraceMeasurement
 from ..units import percent, si
 from . import host, matmul, timing
 from ._torch import torch

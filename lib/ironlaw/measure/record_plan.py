@@ -1,0 +1,105 @@
+"""Which instruments a recording runs, in which order, and at which sizes.
+
+The order is that of the course's need: the device itself, a step, its memory, and then what
+a learner is least likely to be able to measure.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..config import RunConfig
+from ..results import DeviceProfile, Result
+from .device import Device
+from .record import Instrument
+
+_LARGER = (("gpt2-350m", 8), ("gpt2-774m", 4), ("gpt2-1558m", 4))
+
+
+def instruments(here: Device, base: RunConfig) -> list[Instrument]:
+    """All of them for `here`; `base` is the training step that they share."""
+    made: dict[str, DeviceProfile] = {}
+    on_gpu = here.type == "cuda"
+
+    def device(here: Device, seconds: float) -> Result:
+        from .calibration import calibrate
+        made["profile"] = calibrate(here, seconds=min(seconds, 60.0))
+        return made["profile"]
+
+    def step(config: RunConfig) -> Instrument:
+        def make(here: Device, seconds: float) -> Result:
+            from .step import measure_step
+            return measure_step(config, steps=30 if on_gpu else 10, warmup=3, device=here,
+                                profile=made.get("profile"))
+        return Instrument(_named("step", config, base), 1.0, 15.0, make)
+
+    def memory(config: RunConfig) -> Instrument:
+        def make(here: Device, seconds: float) -> Result:
+            from .memory import measure_memory
+            return measure_memory(config, "device" if on_gpu else "tracker", here)
+        return Instrument(_named("memory", config, base), 0.5, 10.0, make)
+
+    def roofline(here: Device, seconds: float) -> Result:
+        from .roofline import measure_roofline
+        return measure_roofline(here, seconds=min(seconds, 60.0))
+
+    def pipeline(here: Device, seconds: float) -> Result:
+        from .pipeline import measure_pipeline
+        return measure_pipeline(base, device=here, seconds=min(seconds * 0.7, 60.0))
+
+    def precision(here: Device, seconds: float) -> Result:
+        from .precision import measure_precision
+        small = base.replace(batch=2)  # sorting gradients copies them
+        return measure_precision(small, steps=8 if on_gpu else 5, device=here)
+
+    def attention(here: Device, seconds: float) -> Result:
+        from .attention import measure_attention
+        heads = base.shape.heads
+        return measure_attention(heads=heads, head_width=base.shape.width // heads, device=here,
+                                 seconds=min(seconds * 0.6, 60.0))
+
+    def recompute(here: Device, seconds: float) -> Result:
+        from .recompute import measure_recompute
+        return measure_recompute(base.replace(batch=4, attention="materialised"), device=here,
+                                 rounds=10 if on_gpu else 5)
+
+    def scaling(here: Device, seconds: float) -> Result:
+        from .scaling import measure_scaling
+        each = base.replace(batch=max(1, base.batch // 2)) if on_gpu else base.replace(batch=2)
+        if each.precision == "amp-fp16":
+            each = each.replace(precision="fp32", batch=2)
+        return measure_scaling(each, device=here, timeout=math.ceil(max(60.0, 2 * seconds)))
+
+    def trace(here: Device, seconds: float) -> Result:
+        from .trace import measure_trace
+        return measure_trace(base, device=here)
+
+    def energy(here: Device, seconds: float) -> Result:
+        from .energy import measure_energy
+        return measure_energy(base, seconds=min(seconds, 20.0), device=here)
+
+    def activations(here: Device, seconds: float) -> Result:
+        from .activations import measure_activations
+        return measure_activations(device=here, seconds=min(seconds, 30.0))
+
+    whole = [
+        Instrument("device", 1.5, 10.0, device), step(base), memory(base),
+        Instrument("attention", 1.5, 10.0, attention),
+        Instrument("precision", 1.5, 30.0, precision),
+        Instrument("recompute", 1.5, 30.0, recompute),
+        Instrument("pipeline", 1.5, 20.0, pipeline),
+        Instrument("trace", 0.5, 10.0, trace), Instrument("scaling", 1.5, 30.0, scaling),
+        Instrument("roofline", 1.5, 10.0, roofline), Instrument("energy", 0.5, 1.0, energy),
+        Instrument("activations", 1.0, 10.0, activations),
+    ]
+    if on_gpu:
+        for model, batch in _LARGER:
+            larger = base.replace(model=model, batch=batch)
+            whole += [step(larger), memory(larger)]
+    else:
+        whole.append(memory(RunConfig(model="gpt2-124m", batch=4, precision="amp-bf16")))
+    return whole
+
+
+def _named(what: str, config: RunConfig, base: RunConfig) -> str:
+    return what if config.model == base.model else f"{what}_{config.model}"
