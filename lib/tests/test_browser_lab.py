@@ -48,8 +48,8 @@ def answer(notebook: lab_browser.Notebook, name: str, text: str) -> None:
     """Put `text` into a cell's editor by keyboard, as a student would."""
     at = place(notebook, name)
     notebook.page.evaluate(
-        f"at => {{ const content = window.jupyterapp.shell.currentWidget.content;"
-        f" content.activeCellIndex = at; content.scrollToItem(at, 'center'); }}", at)
+        "at => { const content = window.jupyterapp.shell.currentWidget.content;"
+        " content.activeCellIndex = at; content.scrollToItem(at, 'center'); }", at)
     notebook.page.wait_for_timeout(300)
     notebook.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.mode = 'edit';"
                            f" {CELLS}[{at}].editor.focus(); }}")
