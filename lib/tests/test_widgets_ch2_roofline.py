@@ -157,6 +157,12 @@ def test_lab_points_appear_and_what_is_no_point_is_passed_over() -> None:
     assert [m.name for m in panel.read().measured] == ["GELU here"]
     assert "GELU here" in panel.picture.value
     assert "lab 3" in panel.words.value
+    low, high = panel.canvas.artists["axes"].get_ylim()
+    assert low < 2e10 < high
+    workspace.put("labs", "lab_03", [{"name": "a slow copy", "intensity": 0.1,
+                                      "flops_per_second": 1e6}])
+    slow = roofline.panel(A100)
+    assert slow.canvas.artists["axes"].get_ylim()[0] < 1e6, "a slow device is drawn too"
     workspace.put("labs", "lab_03", {"not": "a list"})
     assert state.measured_points() == ()
 

@@ -45,7 +45,7 @@ def make() -> Canvas:
                 "arrowstyle": "-|>", "color": GREEN, "lw": 2, "mutation_scale": 15,
                 "connectionstyle": "arc3,rad=0.35", "shrinkA": 5, "shrinkB": 6}),
             arrow_text=axes.text(0, 0, "tiles", color=GREEN, weight="bold", ha="center", va="top",
-                                 zorder=8),
+                                 zorder=8, transform=axes.transAxes, bbox=HALO),
             slots=[(axes.plot([], [], "o", mec="white", mew=1.0, ms=7, zorder=6 + (slot < 2),
                               clip_on=False)[0],
                     axes.plot([], [], color=MUTED, lw=0.8, zorder=4, transform=axes.transAxes)[0],
@@ -93,8 +93,10 @@ def _draw_roof(canvas: Canvas, state: State, outcome: Outcome) -> None:
     art = canvas.artists
     axes = art["axes"]
     roof, bandwidth = state.peak, state.machine.bandwidth
-    low = 10.0 ** math.floor(math.log10(0.4 * LEFT * bandwidth))
-    high = 10.0 ** (math.ceil(2 * math.log10(4 * roof)) / 2)
+    own = [m.flops_per_second for m in state.measured]  # perhaps of a far slower device
+    least = min([0.4 * LEFT * bandwidth, *(0.04 * rate for rate in own)])
+    low = 10.0 ** math.floor(math.log10(least))
+    high = 10.0 ** (math.ceil(2 * math.log10(max([4 * roof, *own]))) / 2)
     if canvas.limits(axes, y=(low, high)):
         ticks = [low * 10.0**k for k in range(math.floor(math.log10(high / low) + 1e-9) + 1)]
         axes.set_yticks(ticks, [si(t, "FLOP/s", 1) for t in ticks])
@@ -184,9 +186,10 @@ def _place_arrow(art: dict[str, Any], outcome: Outcome) -> None:
     art["arrow_text"].set_visible(shown)
     art["arrow"].xy = (end.intensity, end.attainable)
     art["arrow"].set_position((start.intensity, start.attainable))
-    middle = math.sqrt(start.intensity * end.intensity)
-    art["arrow_text"].set_position((middle * 1.25, 0.33 * math.sqrt(start.attainable
-                                                                    * end.attainable)))
+    view = art["axes"].get_ylim()
+    across = (_across(start.intensity) + _across(end.intensity)) / 2
+    up = (_up(start.attainable, view) + _up(end.attainable, view)) / 2
+    art["arrow_text"].set_position((across + 0.03, up - 0.075))
 
 
 def _across(intensity: float) -> float:
