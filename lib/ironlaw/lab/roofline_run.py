@@ -39,6 +39,7 @@ class RooflineRun:
                  f"a ridge at {significant(roof.ridge_point)} FLOP per byte."]
         lines += [f"  {k.name:<24} {k.shape:<24} {significant(k.intensity):>7} FLOP/B "
                   f"{si(k.flops_per_second, 'FLOP/s'):>14}" for k in roof.kernels]
+        lines += [roof.notes[name] for name in ("busy", "threads", "cache") if name in roof.notes]
         return "\n".join(lines)
 
 

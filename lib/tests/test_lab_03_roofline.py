@@ -1,0 +1,63 @@
+"""Lab 3's measurement: kept in the notebook, and as points for the roofline widget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ironlaw import workspace
+from ironlaw.lab import RooflineRun, measure_kernels
+from ironlaw.lab.recording import NotMeasuredError
+from ironlaw.results import load
+from ironlaw.widgets.roofline.state import measured_points
+
+RECORDED = (Path(__file__).parents[2] / "autograder" / "ironlaw_autograder" / "simulate"
+            / "recorded" / "lab_03_roofline.json")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
+    monkeypatch.setenv("IRONLAW_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_measurement_is_read_back_and_its_points_reach_the_widget() -> None:
+    text = RECORDED.read_text(encoding="utf-8")
+    run = measure_kernels(text)
+    assert isinstance(run, RooflineRun)
+    for name, kept in json.loads(text).items():
+        assert getattr(run, name) == load(kept)
+    shown = measured_points()
+    assert [p.name for p in shown] == [k.name for k in run.roofline.kernels]
+    assert [(p.intensity, p.flops_per_second) for p in shown] == [
+        (k.intensity, k.flops_per_second) for k in run.roofline.kernels]
+    assert "attention, fused" in str(run)
+    assert "Other programs were running" in str(run)
+
+
+def test_nothing_is_measured_or_kept_while_a_notebook_is_graded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(NotMeasuredError):
+        measure_kernels("\n")
+    measure_kernels(RECORDED.read_text(encoding="utf-8"))
+    assert workspace.get("labs") == {}
+
+
+def test_a_disk_that_cannot_be_written_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError("No space left on device")
+    monkeypatch.setattr(workspace, "put", full)
+    assert len(measure_kernels(RECORDED.read_text(encoding="utf-8")).points()) == 9
+
+
+def test_the_recorded_operations_keep_below_their_roofs() -> None:
+    roof = measure_kernels(RECORDED.read_text(encoding="utf-8")).roofline
+    for kernel in roof.kernels:
+        best = min(roof.peak_flops_per_second, kernel.intensity * roof.bytes_per_second)
+        assert 0 < kernel.flops_per_second <= best, kernel.name
+        assert not kernel.cache_resident

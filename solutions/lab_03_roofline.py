@@ -1,0 +1,568 @@
+# ---
+# jupyter:
+#   ironlaw:
+#     title: The roofline of your device
+#     minutes: 75
+#     blocked:
+#       - ironlaw.predict.roofline
+#       - ironlaw.predict.attention
+#       - ironlaw.predict.flops
+#       - ironlaw.measure.roofline
+#       - ironlaw.widgets.roofline
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Lab 3 · The roofline of your device
+#
+# **What you do.** You write the roofline as a handful of short functions, say which of GPT-2's
+# operations your device will starve of bytes, measure both roofs and all of the operations, and
+# explain where they stop short.
+#
+# **Why.** Two things can limit an operation: how fast the device computes, and how fast it moves
+# bytes. Knowing which one holds tells you what would help before you buy or rewrite anything: more
+# arithmetic never speeds up an operation that waits for memory.
+#
+# **Before you start:** chapter 2. **Time:** about 75 minutes, of which the machine needs one.
+# **Points:** 20.
+#
+# | device | shapes of | number format |
+# |---|---|---|
+# | two CPU cores (laptop, Binder) | nano: blocks of width 128 | FP32 |
+# | one CUDA GPU (Colab and others) | GPT-2 124M: blocks of width 768 | BF16 (older ones: FP16) |
+#
+# The cells are the same on both, and so is what you hand in: this one file.
+
+# %%
+from ironlaw.lab import Residuals, check, measure_kernels
+
+# %% [markdown]
+# ## 1 · Predict
+#
+# ### Work per byte
+#
+# The *arithmetic intensity* of an operation is its work over its traffic: FLOP per byte that
+# crosses between the memory and the chip. For the traffic take the least that can be: every input
+# is read once and every result is written once; whatever happens in between stays on the chip.
+#
+# **1a (3 points).** The product of an m × k matrix (`rows` × `inner`) and a k × n one (`inner` ×
+# `columns`) takes 2 m k n FLOP. Write its intensity, for numbers of `bytes_per_value` bytes.
+#
+# <details><summary>Hint</summary>Three matrices cross: m × k and k × n on the way in, m × n on the
+# way out. A matrix times a vector is the case of one column: its intensity comes to about one FLOP
+# per byte in 16 bits, whatever its size.</details>
+
+# %% nbgrader={"grade_id": "gemm-intensity", "solution": true}
+def gemm_intensity(rows, inner, columns, bytes_per_value=2):
+    """FLOP per byte of a matrix product that reads its operands and writes its result once."""
+    ### BEGIN SOLUTION
+    values = rows * inner + inner * columns + rows * columns
+    return 2 * rows * inner * columns / (values * bytes_per_value)
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-gemm-intensity", "grade": true, "points": 3}
+def visible(student):
+    got = student.call("gemm_intensity", 4096, 4096, 4096, 2)
+    student.close("gemm_intensity(4096, 4096, 4096, 2)", got, 4096 / 3)
+    got = student.call("gemm_intensity", 4096, 4096, 1, 2)
+    student.close("gemm_intensity(4096, 4096, 1, 2), a matrix times a vector", got, 0.999512,
+                  rtol=1e-5)
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    from ironlaw.predict import roofline as reference
+
+    for rows, inner, columns, size in ((8192, 768, 2304, 2), (20_480, 128, 384, 4), (1, 500, 3, 1),
+                                       (7, 11_000, 13, 8)):
+        got = student.call("gemm_intensity", rows, inner, columns, size)
+        want = reference.gemm(rows, inner, columns, size).intensity
+        student.close("gemm_intensity of a product that you have not seen", got, want, tell=False)
+    got = student.call("gemm_intensity", 64, 32, 16)
+    student.close("gemm_intensity without naming the bytes of a value", got,
+                  reference.gemm(64, 32, 16).intensity, tell=False)
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **1b (2 points).** An operation that works value by value reads `inputs` tensors of one size and
+# writes one such tensor. By convention softmax costs 5 FLOP per value (compare, subtract,
+# exponential, add, divide), a layer norm 8, GELU in its tanh form 9, and adding two tensors 1.
+#
+# <details><summary>Hint</summary>The number of values cancels. Adding two tensors reads two and
+# writes one.</details>
+
+# %% nbgrader={"grade_id": "elementwise-intensity", "solution": true}
+def elementwise_intensity(flops_per_value, bytes_per_value=2, inputs=1):
+    """FLOP per byte of an operation that reads `inputs` tensors and writes one."""
+    ### BEGIN SOLUTION
+    return flops_per_value / ((inputs + 1) * bytes_per_value)
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-elementwise-intensity", "grade": true, "points": 2}
+def visible(student):
+    student.close("elementwise_intensity(5, 2), softmax in 16 bits",
+                  student.call("elementwise_intensity", 5, 2), 1.25)
+    student.close("elementwise_intensity(1, 4, inputs=2), adding two FP32 tensors",
+                  student.call("elementwise_intensity", 1, 4, inputs=2), 1 / 12)
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    from ironlaw.predict import roofline as reference
+
+    for flops, size, inputs in ((9, 4, 1), (8, 2, 3), (30.5, 1, 2)):
+        got = student.call("elementwise_intensity", flops, size, inputs)
+        want = reference.elementwise("unseen", 1000, flops, inputs, size).intensity
+        student.close("elementwise_intensity of an operation that you have not seen", got, want,
+                      tell=False)
+    got = student.call("elementwise_intensity", 3)
+    student.close("elementwise_intensity with its defaults", got, 0.75, tell=False)
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### Attention, written out and fused
+#
+# One head of attention works on queries, keys and values of S × d each (`seq` tokens, `head_width`
+# channels) and returns a result of S × d. It takes two products: scores = queries · keysᵀ, and
+# weights · values, each 2 S² d FLOP. Count these products only; the softmax between them is small
+# beside them.
+#
+# - **materialised**: three kernels. The first reads queries and keys and writes the S × S scores;
+#   the second reads the scores and writes the S × S weights; the third reads weights and values and
+#   writes the result.
+# - **fused**: one kernel, which works in tiles. Queries, keys and values are read once, the result
+#   is written once, and no score ever leaves the chip.
+#
+# **1c (4 points).** Write the intensity of one head for both forms.
+#
+# <details><summary>Hint</summary>Count S × S tensors and S × d tensors that cross, kernel by
+# kernel. Materialised: four of each.</details>
+# <details><summary>Hint, to test yourself</summary>When S is much larger than d, the materialised
+# form tends to d / bytes: longer sequences no longer help. The fused one grows with S.</details>
+
+# %% nbgrader={"grade_id": "attention-intensity", "solution": true}
+def attention_intensity(seq, head_width, form, bytes_per_value=2):
+    """FLOP per byte of one head; `form` is "materialised" or "fused"."""
+    ### BEGIN SOLUTION
+    flops = 4 * seq**2 * head_width
+    values = 4 * seq * head_width
+    if form == "materialised":
+        values += 4 * seq**2
+    return flops / (values * bytes_per_value)
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-attention-intensity", "grade": true, "points": 4}
+def visible(student):
+    got = student.call("attention_intensity", 1024, 64, "materialised", 2)
+    student.close("attention_intensity(1024, 64, 'materialised', 2)", got, 512 / 17)
+    got = student.call("attention_intensity", 1024, 64, "fused", 2)
+    student.close("attention_intensity(1024, 64, 'fused', 2)", got, 512)
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    from ironlaw.predict import attention
+
+    for seq, width, size in ((256, 32, 4), (8192, 128, 2), (48, 80, 1)):
+        flops = attention.products_flops(seq, width)
+        stored = attention.materialised_traffic(seq, width, size)
+        fused = attention.head_tensors_bytes(seq, width, bytes_per_value=size)
+        for form, traffic in (("materialised", stored), ("fused", fused)):
+            got = student.call("attention_intensity", seq, width, form, size)
+            student.close(f"attention_intensity of a head that you have not seen, {form}", got,
+                          flops / traffic, tell=False)
+    got = student.call("attention_intensity", 512, 64, "fused")
+    student.close("attention_intensity without naming the bytes of a value", got, 256, tell=False)
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### The roof
+#
+# A device that computes at most *R* FLOP per second and moves at most *W* bytes per second cannot
+# do better than
+#
+# > attainable = min(*R*, *I* · *W*)
+#
+# for an operation of intensity *I*. The two meet at the *ridge point*. To the left of it the
+# operation is **memory-bound**; at it, or to the right, **compute-bound**.
+#
+# **1d (1 point).** The ridge point, in FLOP per byte.
+
+# %% nbgrader={"grade_id": "ridge-point", "solution": true}
+def ridge_point(peak, bandwidth):
+    """Intensity at which both roofs meet; `peak` in FLOP/s, `bandwidth` in bytes/s."""
+    ### BEGIN SOLUTION
+    return peak / bandwidth
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-ridge-point", "grade": true, "points": 1}
+def visible(student):
+    student.close("ridge_point(312e12, 2039e9), an A100 in BF16",
+                  student.call("ridge_point", 312e12, 2039e9), 153.0162, rtol=1e-5)
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    for peak, bandwidth in ((2.1e11, 2.4e10), (9.89e14, 3.35e12), (5.0, 8.0)):
+        got = student.call("ridge_point", peak, bandwidth)
+        student.close("ridge_point of a device that you have not seen", got, peak / bandwidth,
+                      tell=False)
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **1e (2 points).** The attainable rate, in FLOP/s.
+
+# %% nbgrader={"grade_id": "attainable", "solution": true}
+def attainable(intensity, peak, bandwidth):
+    """The most FLOP/s that an operation of this intensity can reach."""
+    ### BEGIN SOLUTION
+    return min(peak, intensity * bandwidth)
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-attainable", "grade": true, "points": 2}
+def visible(student):
+    student.close("attainable(32, 312e12, 2039e9)",
+                  student.call("attainable", 32, 312e12, 2039e9), 6.5248e13)
+    student.close("attainable(500, 312e12, 2039e9)",
+                  student.call("attainable", 500, 312e12, 2039e9), 312e12)
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    from ironlaw.predict import roofline as reference
+
+    for intensity, peak, bandwidth in ((0.25, 2.1e11, 2.4e10), (8.75, 2.1e11, 2.4e10),
+                                       (8.7, 2.1e11, 2.4e10), (1e4, 6.5e13, 3.2e11)):
+        got = student.call("attainable", intensity, peak, bandwidth)
+        want = reference.attainable(intensity, peak, bandwidth)
+        student.close("attainable for an operation that you have not seen", got, want, tell=False)
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **1f (1 point).** And which roof it is: `"memory"` or `"compute"`.
+
+# %% nbgrader={"grade_id": "bound", "solution": true}
+def bound(intensity, peak, bandwidth):
+    """"memory" to the left of the ridge point, "compute" at it or to the right of it."""
+    ### BEGIN SOLUTION
+    return "memory" if intensity < ridge_point(peak, bandwidth) else "compute"
+    ### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-bound", "grade": true, "points": 1}
+def visible(student):
+    for intensity, want in ((32, "memory"), (500, "compute")):
+        got = student.call("bound", intensity, 312e12, 2039e9)
+        student.require(got == want, f"bound({intensity}, 312e12, 2039e9) is {got!r}; "
+                                     f"it should be {want!r}.")
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    for intensity, peak, bandwidth, want in ((8.0, 64.0, 8.0, "compute"),
+                                             (7.99, 64.0, 8.0, "memory"),
+                                             (3e3, 9.89e14, 3.35e12, "compute"),
+                                             (0.5, 2e11, 9e9, "memory")):
+        got = student.call("bound", intensity, peak, bandwidth)
+        student.require(got == want, "bound names the wrong roof for an operation that you have "
+                                     "not seen. What holds exactly at the ridge point?")
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### Commit yourself
+#
+# **1g (1 point).** These of GPT-2's operations will be measured on your device:
+#
+# | name | what it is |
+# |---|---|
+# | `"QKV product"` | many tokens times the weights for queries, keys and values |
+# | `"feed-forward product"` | many tokens times the first feed-forward matrix |
+# | `"head product"` | tokens times the output head |
+# | `"matrix times vector"` | one token through a layer, as when text is generated |
+# | `"softmax"` | over rows of scores |
+# | `"layer norm"` | over tokens |
+# | `"GELU"` | over the feed-forward's inner tensor |
+# | `"attention, materialised"` | the three kernels of 1c |
+# | `"attention, fused"` | one kernel |
+#
+# Guess your device's ridge point (FLOP per byte, in the format of the table at the top), and list
+# the names that will turn out memory-bound. Laptops move tens of GB per second, GPUs of data
+# centres thousands. Any guess earns the point.
+
+# %% nbgrader={"grade_id": "guess", "solution": true}
+# Set guess_ridge and guess_memory_bound (a list of names).
+### BEGIN SOLUTION
+guess_ridge = 10
+guess_memory_bound = ["matrix times vector", "softmax", "layer norm", "GELU",
+                      "attention, materialised"]
+### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-guess", "grade": true, "points": 1}
+def visible(student):
+    names = {"QKV product", "feed-forward product", "head product", "matrix times vector",
+             "softmax", "layer norm", "GELU", "attention, materialised", "attention, fused"}
+    student.number("guess_ridge", student.value("guess_ridge"), low=1e-3, high=1e5)
+    listed = student.value("guess_memory_bound")
+    student.require(isinstance(listed, list | tuple | set) and len(listed) > 0,
+                    "guess_memory_bound should be a list of at least one name.")
+    for name in listed:
+        student.require(isinstance(name, str) and name in names,
+                        f"{name!r} is not one of the names in the table.")
+
+
+check(visible)
+
+# %% [markdown]
+# ## 2 · Measure
+#
+# **2 (2 points).** Run the next cell once. It measures the best matrix product in each number
+# format, and then lets GPT-2's operations take turns with a plain copy, a plain read and a large
+# product. Each operation moves more bytes than the last cache of your processor holds, so that the
+# memory is what is read. Attention is timed without its causal mask: both forms then compute all
+# of the S² scores and can be compared. When it is done, the cell fills itself: **save the
+# notebook**.
+#
+# Close other programs first. What they take is missing from every number below.
+
+# %% nbgrader={"grade_id": "measure", "locked": false}
+measured = measure_kernels(r"""
+""")
+print(measured)
+
+# %% nbgrader={"grade_id": "check-measure", "grade": true, "points": 2}
+def visible(student):
+    roof = student.record("measured", "RooflineRun").roofline
+    peak = student.number("the measured peak", roof.peak_flops_per_second, low=1e6)
+    bandwidth = student.number("the measured bandwidth", roof.bytes_per_second, low=1e6)
+    for kernel in roof.kernels:
+        work = student.number(f"the FLOP of {kernel.name}", kernel.flops, low=1)
+        traffic = student.number(f"the bytes of {kernel.name}", kernel.traffic_bytes, low=1)
+        seconds = student.number(f"the seconds of {kernel.name}", kernel.seconds, low=1e-9)
+        best = min(peak, work / traffic * bandwidth)
+        if not kernel.cache_resident:
+            student.require(work / seconds <= 1.15 * best,
+                            f"{kernel.name} beats the roof: no operation can. Measure again on a "
+                            "quieter machine.")
+
+
+check(visible)
+### BEGIN HIDDEN TESTS
+def hidden(student):
+    import numpy as np
+    from ironlaw.predict import attention
+    from ironlaw.predict import roofline as reference
+
+    run = student.record("measured", "RooflineRun")
+    roof, size = run.roofline, run.roofline.bytes_per_value
+    flat = {"softmax": reference.softmax, "layer norm": reference.layer_norm}
+    seen = set()
+    for kernel in roof.kernels:
+        seen.add(kernel.name)
+        sizes = [int(part) for part in str(kernel.shape).split(" x ")]
+        if kernel.name.endswith("product"):
+            want = reference.gemm(*sizes, bytes_per_value=size)
+        elif kernel.name == "matrix times vector":
+            want = reference.gemv(*sizes, bytes_per_value=size)
+        elif kernel.name == "GELU":
+            want = reference.gelu(sizes[0] * sizes[1], bytes_per_value=size)
+        elif kernel.name == "attention, materialised":
+            want = attention.standard(sizes[2], sizes[3], sizes[0] * sizes[1],
+                                      bytes_per_value=size)
+        elif kernel.name == "attention, fused":
+            heads = sizes[0] * sizes[1]
+            want = reference.Kernel(
+                "", heads * attention.products_flops(*sizes[2:]),
+                heads * attention.head_tensors_bytes(*sizes[2:], bytes_per_value=size))
+        else:
+            student.require(kernel.name in flat, "The record holds an operation without a name.")
+            want = flat[kernel.name](*sizes, bytes_per_value=size)
+        student.close(f"the FLOP of {kernel.name} in the record", kernel.flops, want.flops,
+                      tell=False)
+        student.close(f"the bytes of {kernel.name} in the record", kernel.traffic_bytes,
+                      want.traffic_bytes, tell=False)
+        samples = [student.number("a sample", s, low=1e-9) for s in kernel.samples]
+        student.require(len(samples) >= 5, "The record holds too few samples of an operation.")
+        student.close(f"the seconds of {kernel.name} in the record", kernel.seconds,
+                      float(np.median(samples)), rtol=1e-3, tell=False)
+        if kernel.name.endswith("product"):
+            student.require(kernel.flops / min(samples) <= 1.001 * roof.peak_flops_per_second,
+                            "In the record a product is faster than the best product.")
+    student.require(len(seen) == 9, "The record does not hold all nine operations.")
+    student.close("the bandwidth in the record", roof.bytes_per_second,
+                  max(roof.bandwidths.values()), rtol=1e-6, tell=False)
+    student.require(run.profile.name == roof.device,
+                    "The record mixes measurements of different devices.")
+
+
+check(hidden)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 3 · Compare
+#
+# First the roofs. A number format changes the peak and leaves the bandwidth where it is, so every
+# format has a ridge point of its own. (A format that is *slower* than FP32 here is emulated: your
+# device has no arithmetic for it.)
+
+# %%
+roof = measured.roofline
+for name, rate in roof.bandwidths.items():
+    print(f"{name:6} {rate / 1e9:10.1f} GB/s")
+for dtype, rate in measured.profile.matmul.items():
+    print(f"{dtype:6} {rate.flops_per_second / 1e9:10.1f} GFLOP/s, ridge point at "
+          f"{ridge_point(rate.flops_per_second, roof.bytes_per_second):8.1f} FLOP per byte")
+print(f"in turns with the operations, {roof.dtype}: {roof.peak_flops_per_second / 1e9:.1f} GFLOP/s,"
+      f" ridge point at {ridge_point(roof.peak_flops_per_second, roof.bytes_per_second):.1f}; "
+      f"your guess was {guess_ridge}")
+
+# %% [markdown]
+# The two peaks may differ: the first is the best of a long search, the second was measured under
+# the same circumstances as the operations, and it is the one to hold them against.
+#
+# Now the operations. Your functions give each one its intensity and the rate it could reach; beside
+# it stands what it did reach.
+
+# %%
+def my_intensity(kernel):
+    """Intensity of a measured operation, by the functions of section 1."""
+    sizes, width = [int(n) for n in kernel.shape.split(" x ")], roof.bytes_per_value
+    if kernel.name.endswith("product"):
+        return gemm_intensity(*sizes, width)
+    if kernel.name == "matrix times vector":
+        return gemm_intensity(*sizes, 1, width)
+    if kernel.name.startswith("attention"):
+        return attention_intensity(*sizes[2:], kernel.name.split(", ")[1], width)
+    return elementwise_intensity({"softmax": 5, "layer norm": 8, "GELU": 9}[kernel.name], width)
+
+
+table = Residuals()
+for kernel in roof.kernels:
+    roofed = attainable(my_intensity(kernel), roof.peak_flops_per_second, roof.bytes_per_second)
+    table.add(f"{kernel.name}, {my_intensity(kernel):.3g} FLOP/B", "GFLOP/s",
+              predicted=roofed / 1e9, measured=kernel.flops_per_second / 1e9)
+table
+
+# %% [markdown]
+# Your points are kept: open chapter 2 again, and the roofline widget shows them as squares.
+#
+# **3a (1 point).** Set `predicted_bound`: a dictionary from the name of every operation to
+# `"memory"` or `"compute"`, by your functions and the measured roofs `roof.peak_flops_per_second`
+# and `roof.bytes_per_second`.
+
+# %% nbgrader={"grade_id": "predicted-bound", "solution": true}
+# Set predicted_bound.
+### BEGIN SOLUTION
+predicted_bound = {kernel.name: bound(my_intensity(kernel), roof.peak_flops_per_second,
+                                      roof.bytes_per_second) for kernel in roof.kernels}
+### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-predicted-bound", "grade": true, "points": 1}
+def visible(student):
+    roof = student.record("measured", "RooflineRun").roofline
+    ridge = roof.peak_flops_per_second / roof.bytes_per_second
+    found = student.value("predicted_bound")
+    student.require(isinstance(found, dict), "predicted_bound should be a dictionary.")
+    for kernel in roof.kernels:
+        intensity = kernel.flops / kernel.traffic_bytes
+        want = "memory" if intensity < ridge else "compute"
+        got = found.get(kernel.name)
+        student.require(got in ("memory", "compute"),
+                        f"predicted_bound[{kernel.name!r}] should be 'memory' or 'compute'.")
+        near = abs(intensity / ridge - 1) < 0.02  # rounding may decide
+        student.require(got == want or near, f"{kernel.name} is on the other side of the ridge.")
+
+
+check(visible)
+
+# %% [markdown]
+# **3b (1 point).** Set `reached`: a dictionary from the name of every operation to the share of
+# its own roof that it reached, a fraction. Near 1 the roof explains the operation; far below it
+# something else does.
+#
+# <details><summary>Hint</summary>`kernel.flops_per_second` over `attainable(...)`.</details>
+
+# %% nbgrader={"grade_id": "reached", "solution": true}
+# Set reached.
+### BEGIN SOLUTION
+reached = {kernel.name: kernel.flops_per_second / attainable(
+    my_intensity(kernel), roof.peak_flops_per_second, roof.bytes_per_second)
+    for kernel in roof.kernels}
+### END SOLUTION
+
+# %% nbgrader={"grade_id": "check-reached", "grade": true, "points": 1}
+def visible(student):
+    roof = student.record("measured", "RooflineRun").roofline
+    found = student.value("reached")
+    student.require(isinstance(found, dict), "reached should be a dictionary.")
+    for kernel in roof.kernels:
+        best = min(roof.peak_flops_per_second,
+                   kernel.flops / kernel.traffic_bytes * roof.bytes_per_second)
+        student.close(f"reached[{kernel.name!r}]", found.get(kernel.name),
+                      kernel.flops / kernel.seconds / best, rtol=0.01)
+
+
+check(visible)
+
+# %% [markdown]
+# ## 4 · Explain
+#
+# **4 (2 points).** In four to six sentences: take the operation that is furthest below its roof.
+# Say which roof it is under, give the share that it reached, and name one reason that the roofline
+# leaves out and that could account for it, with a number from this notebook. Then say what would
+# speed up your *most* memory-bound operation, and what would not.
+
+# %% [markdown] nbgrader={"grade_id": "explain", "grade": true, "solution": true, "points": 2}
+# GELU is the furthest below its roof: at 1.12 FLOP per byte the slope allows 26 GFLOP/s, and it
+# reached 1.6, or 6 %. Part of that is my busy machine, which gave the measurement 42 % of the
+# processor; but the layer norm ran beside it, with as many bytes and nearly as many FLOP, and
+# reached 15 %. What is left is tanh: the roofline counts it as one FLOP and holds it against the
+# peak of matrix products, while it takes many instructions, so that GELU has a lower roof of its
+# own. My most memory-bound operation is the matrix times a vector, 0.5 FLOP per byte. Several
+# vectors at once would help, or narrower numbers; a faster processor with this memory would not.
+
+# %% [markdown] nbgrader={"grade_id": "rubric-explain", "locked": true}
+# ### BEGIN MARK SCHEME
+# **How 4 is marked**
+#
+# - 1 point: the operation with the smallest share in the student's own record, the roof above it,
+#   the share, and a cause that the roofline leaves out (slow functions counted as one FLOP, traffic
+#   beyond once in and once out, shapes too small for the matrix units, launches, one busy core, a
+#   busy machine), supported by a number from the notebook.
+# - 1 point: for the operation of the lowest intensity, a change that raises intensity or bandwidth
+#   (batching, fusing, a narrower format, faster memory), and one that would not help (a higher
+#   peak), with the reason.
+#
+# "It is memory-bound" alone explains no distance from the memory roof and earns nothing.
+# ### END MARK SCHEME
+
+# %% [markdown]
+# ## Hand in
+#
+# Run all cells once more (nothing is measured again), press **Validate**, save, and hand in this
+# file. Validate says which checks still fail; an unanswered question costs only its own points.
