@@ -79,7 +79,7 @@ def environment() -> dict[str, str]:
     """The environment inside: nothing of the grader's own passes through."""
     return {
         "PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "HOME": HOME, "TMPDIR": "/tmp",
-        "LANG": "C.UTF-8",
+        "LANG": "C.UTF-8", "USER": "student", "LOGNAME": "student",
         "PYTHONPATH": "/course:/agent", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline", "MPLCONFIGDIR": "/tmp/mpl",
