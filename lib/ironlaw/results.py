@@ -195,7 +195,7 @@ class SavedTensor:
     where: str
     shape: list[int]
     dtype: str
-    bytes: float
+    bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,21 +215,21 @@ class MemoryMeasurement(Result):
     backend: str
     device: str
     parameters: int
-    parameter_bytes: float
-    gradient_bytes: float
-    optimizer_bytes: float
-    memory_bytes: dict[str, float | None]
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    memory_bytes: dict[str, int | None]
     moment: str
     saved_tensors: list[SavedTensor]
-    saved_bytes_per_block: float | None
-    reserved_bytes: float | None
-    context_bytes: float | None
-    tracker_peak_bytes: float | None = None
+    saved_bytes_per_block: int | None
+    reserved_bytes: int | None
+    context_bytes: int | None
+    tracker_peak_bytes: int | None = None
 
     @property
-    def peak_bytes(self) -> float:
+    def peak_bytes(self) -> int:
         """The largest number of bytes held at once."""
-        return self.memory_bytes["peak"] or 0.0
+        return self.memory_bytes["peak"] or 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +243,7 @@ class MemorySweep(Result):
     config: dict[str, Any]
     limit_bytes: float
     largest_batch: int
-    peaks: list[tuple[int, float]]
+    peaks: list[tuple[int, int]]
 
 
 @dataclass(frozen=True, kw_only=True)

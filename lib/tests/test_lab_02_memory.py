@@ -47,7 +47,8 @@ def test_a_gpu_gets_the_full_model_its_allocator_and_most_of_its_memory(
         asked.append(config)
         return dataclasses.replace(
             kept.flash, backend="device", device=device.name if device else "fake",
-            tracker_peak_bytes=9e9, reserved_bytes=11e9, context_bytes=5e8)
+            tracker_peak_bytes=9 * 10**9, reserved_bytes=11 * 10**9,
+            context_bytes=5 * 10**8)
 
     def swept(config: Any, limit: float) -> Any:
         asked.append(limit)

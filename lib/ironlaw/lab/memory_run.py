@@ -29,7 +29,7 @@ class MemoryRun:
     sweep: MemorySweep
 
     @property
-    def peak_bytes(self) -> float:
+    def peak_bytes(self) -> int:
         """The peak of the step with tiled attention as PyTorch allocates it, no rounding."""
         if self.flash.tracker_peak_bytes is not None:
             return self.flash.tracker_peak_bytes

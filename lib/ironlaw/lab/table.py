@@ -71,4 +71,5 @@ def _shown(value: float | None) -> str:
 def _residual(row: Row) -> str:
     if row.measured is None or not row.predicted:
         return "–"
-    return f"{(row.measured - row.predicted) / row.predicted:+.0%}"
+    share = (row.measured - row.predicted) / row.predicted
+    return f"{share:+.1%}" if abs(share) < 0.1 else f"{share:+.0%}"

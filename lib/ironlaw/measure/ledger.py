@@ -31,7 +31,7 @@ class Piece:
     `kept` turns true when that stretch ends and the piece is still there.
     """
 
-    size: float
+    size: int
     kind: str | None
     forward: int | None
     kept: bool = False
@@ -55,7 +55,7 @@ class Ledger(TorchDispatchMode):
         self._logits, self._vocab = logits, vocab
         self._embedding = tuple(embedding)
         self._pieces: dict[int, Piece] = {}  # by id of the storage, removed when it dies
-        self._events: list[tuple[Piece, float, str]] = []
+        self._events: list[tuple[Piece, int, str]] = []
         self._stretch, self._in_forward = 0, False
         self.phase = ""
 
@@ -69,13 +69,13 @@ class Ledger(TorchDispatchMode):
         found = self._pieces.get(id(tensor.untyped_storage()))
         return found.kind if found else None
 
-    def live(self, kind: str) -> float:
+    def live(self, kind: str) -> int:
         """Bytes of a named kind that are held now."""
         return sum(p.size for p in self._pieces.values() if p.kind == kind)
 
-    def peak(self) -> tuple[dict[str, float], float, str]:
+    def peak(self) -> tuple[dict[str, int], int, str]:
         """Bytes by kind at the fullest moment, their sum, and the phase it fell into."""
-        total = most = 0.0
+        total = most = 0
         place = -1
         for index, (_, change, _) in enumerate(self._events):
             total += change
@@ -83,7 +83,7 @@ class Ledger(TorchDispatchMode):
                 most, place = total, index
         if place < 0:
             raise InputError("step", "nothing", "a step that allocates something")
-        kinds = dict.fromkeys(KINDS, 0.0)
+        kinds = dict.fromkeys(KINDS, 0)
         for piece, change, _ in self._events[:place + 1]:
             kinds[piece.final_kind] += change
         return kinds, most, self._events[place][2]
@@ -128,7 +128,7 @@ class Ledger(TorchDispatchMode):
         storage = tensor.untyped_storage()
         key = id(storage)
         if key not in self._pieces:
-            piece = Piece(float(storage.nbytes()), None,
+            piece = Piece(storage.nbytes(), None,
                           self._stretch if self._in_forward else None)
             self._pieces[key] = piece
             self._events.append((piece, piece.size, self.phase))

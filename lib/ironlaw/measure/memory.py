@@ -66,12 +66,12 @@ def trace(config: RunConfig) -> MemoryMeasurement:
         reasons["tracker"] = ("This PyTorch has no MemTracker (it comes with torch.distributed); "
                               "the peak is the ledger's own.")
     else:
-        peak = float(tracker.get_tracker_snapshot("peak")[_CPU]["Total"])
-    split: dict[str, float | None] = {**kinds}
+        peak = int(tracker.get_tracker_snapshot("peak")[_CPU]["Total"])
+    split: dict[str, int | None] = {**kinds}
     if abs(total - peak) > _AGREE * peak:
         split = dict.fromkeys(KINDS)
-        reasons["memory_bytes"] = (f"The split adds up to {total:.0f} bytes, PyTorch's tracker "
-                                   f"saw {peak:.0f}: no part of it is reported.")
+        reasons["memory_bytes"] = (f"The split adds up to {total} bytes, PyTorch's tracker "
+                                   f"saw {peak}: no part of it is reported.")
     saved = saved_tensors(config)
     if not saved:
         reasons["saved_bytes_per_block"] = "With 'sqrt' only every few blocks leave something."
@@ -114,7 +114,7 @@ def saved_tensors(config: RunConfig) -> list[SavedTensor]:
                 found[id(storage)] = SavedTensor(
                     where=where[-1], shape=list(tensor.shape),
                     dtype=str(tensor.dtype).removeprefix("torch."),
-                    bytes=float(storage.nbytes()))
+                    bytes=storage.nbytes())
             return tensor
 
         for name, module in block.named_modules():
@@ -150,7 +150,7 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
             f"{here.type} keeps no count of its tensors: these are the tracker's figures.")
     target = here.torch_device
     torch.cuda.empty_cache()
-    allocated_before = float(torch.cuda.memory_allocated(target))
+    allocated_before = torch.cuda.memory_allocated(target)
     try:
         with torch.random.fork_rng(devices=[target]):
             torch.manual_seed(0)
@@ -162,8 +162,8 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
             torch.cuda.reset_peak_memory_stats(target)
             run(batches)
             torch.cuda.synchronize(target)
-        peak = float(torch.cuda.max_memory_allocated(target)) - allocated_before
-        reserved = float(torch.cuda.memory_reserved(target))
+        peak = torch.cuda.max_memory_allocated(target) - allocated_before
+        reserved = torch.cuda.memory_reserved(target)
         free, whole = torch.cuda.mem_get_info(target)
     except torch.cuda.OutOfMemoryError as problem:
         raise UnavailableError(
@@ -173,12 +173,12 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
         run = batches = None  # type: ignore[assignment]  # the step's memory is given back here
         gc.collect()
         torch.cuda.empty_cache()
-    return _relabelled(traced, here, peak, reserved, float(whole - free) - reserved,
+    return _relabelled(traced, here, peak, reserved, whole - free - reserved,
                        "The peak is CUDA's; its split is the tracker's, which knows no rounding.")
 
 
-def _relabelled(traced: MemoryMeasurement, here: Device, peak: float | None,
-                reserved: float | None, context: float | None, note: str) -> MemoryMeasurement:
+def _relabelled(traced: MemoryMeasurement, here: Device, peak: int | None,
+                reserved: int | None, context: int | None, note: str) -> MemoryMeasurement:
     sizes = {**traced.memory_bytes, **({} if peak is None else {"peak": peak})}
     reasons = {k: v for k, v in traced.reasons.items()
                if k not in ("reserved_bytes", "context_bytes")}
@@ -199,15 +199,15 @@ def sweep(config: RunConfig, limit_bytes: float, *, most: int = 4096) -> MemoryS
     Raises `InputError` when not even one sequence fits.
     """
     limit = positive("limit_bytes", limit_bytes, unit="B")
-    peaks: dict[int, float] = {}
+    peaks: dict[int, int] = {}
 
-    def peak(batch: int) -> float:
+    def peak(batch: int) -> int:
         if batch not in peaks:
             peaks[batch] = trace(config.replace(batch=batch)).peak_bytes
         return peaks[batch]
 
     if peak(1) > limit:
-        raise InputError("limit_bytes", limit, f"at least {peak(1):.0f} bytes",
+        raise InputError("limit_bytes", limit, f"at least {peak(1)} bytes",
                          "One sequence needs that much: shorten it or take a smaller model.")
     low, high = 1, min(8, most)  # two points make the first line
     while high < most and peak(high) <= limit:
@@ -227,7 +227,7 @@ def sweep(config: RunConfig, limit_bytes: float, *, most: int = 4096) -> MemoryS
                        if largest == most else {})
 
 
-def _crossing(peaks: dict[int, float], low: int, high: int, limit: float) -> int:
+def _crossing(peaks: dict[int, int], low: int, high: int, limit: float) -> int:
     """Where the straight line through two traced batches meets the limit."""
     rise = (peaks[high] - peaks[low]) / (high - low)
     return low + int((limit - peaks[low]) / rise) if rise > 0 else high
@@ -272,7 +272,7 @@ def _tracker(run: gpt2_step.TrainingStep) -> Any:
 
 
 def _run_step(run: gpt2_step.TrainingStep, batches: Any, ledger: Ledger,
-              tracker: Any) -> dict[str, float]:
+              tracker: Any) -> dict[str, int]:
     """Two steps, so that the second has moments; bytes of the three kinds of state."""
     parameters = list(run.model.parameters())
     ledger.hold(parameters, "parameters")
@@ -289,7 +289,7 @@ def _run_step(run: gpt2_step.TrainingStep, batches: Any, ledger: Ledger,
         return result
 
     run.model.loss = loss  # type: ignore[method-assign]  # as in `_tracker`
-    gradients = 0.0
+    gradients = 0
     with tracker or contextlib.nullcontext(), ledger:
         for _ in range(2):
             run.backward(batches)
