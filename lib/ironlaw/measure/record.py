@@ -36,6 +36,8 @@ INDEX = "index.json"
 LARGEST = MB
 FRESH_DAYS = 30
 _DIGITS = 7
+_PROSE = ("reasons", "notes", "evidence")
+_PATH = re.compile(r"(?<![\w.])(?:/[\w.+@-]+){2,}/?|\b[A-Za-z]:\\[^\s\"',;]+")
 
 
 @dataclass(frozen=True)
@@ -198,31 +200,38 @@ class _Book:
         _replace(self.folder / INDEX, text.encode())
 
 
-def compact(value: Any) -> Any:
-    """`value` with fractions at 7 digits and text without names of hosts, users or folders.
+def compact(value: Any, *, prose: bool = False) -> Any:
+    """`value` with fractions at 7 digits and no folder named in any text.
 
-    Whole numbers stay exact: they count FLOP and bytes.
+    Whole numbers stay exact: they count FLOP and bytes. In `prose` (reasons, notes and
+    evidence) the host's and the user's names are left out, too; elsewhere text is ours, and
+    a user called "step" must not change it.
     """
     if isinstance(value, dict):
-        return {anonymous(str(k)): compact(v) for k, v in value.items()}
+        return {k: compact(v, prose=prose or k in _PROSE) for k, v in value.items()}
     if isinstance(value, list):
-        return [compact(v) for v in value]
+        return [compact(v, prose=prose) for v in value]
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InputError("result", value, "made of finite numbers", "JSON has no others.")
         return value if value == int(value) else float(f"{value:.{_DIGITS}g}")
-    return anonymous(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return anonymous(value) if prose else _without_folders(value)
+    return value
 
 
 def anonymous(text: str) -> str:
     """`text` without this machine's name, this user's name, and the folders of either."""
-    text = re.sub(r"(?<![\w.])(?:/[\w.+@-]+){2,}/?|\b[A-Za-z]:\\[^\s\"']+",
-                  lambda found: "[" + (Path(found[0].replace("\\", "/")).name or "path") + "]",
-                  text)
+    text = _without_folders(text)
     for name, instead in ((platform.node(), "[host]"), (_user(), "[user]")):
         if len(name) > 2 and name not in ("root", "localhost"):
             text = re.sub(rf"\b{re.escape(name)}\b", instead, text)
     return text
+
+
+def _without_folders(text: str) -> str:
+    return _PATH.sub(
+        lambda found: "[" + (Path(found[0].replace("\\", "/")).name or "path") + "]", text)
 
 
 def _user() -> str:
