@@ -538,10 +538,10 @@ check(visible)
 # speed up your *most* memory-bound operation, and what would not.
 
 # %% [markdown] nbgrader={"grade_id": "explain", "grade": true, "solution": true, "points": 2}
-# GELU is the furthest below its roof: at 1.12 FLOP per byte the slope allows 26 GFLOP/s, and it
-# reached 1.6, or 6 %. Part of that is my busy machine, which gave the measurement 42 % of the
+# GELU is the furthest below its roof: at 1.12 FLOP per byte the slope allows 62 GFLOP/s, and it
+# reached 3.2, or 5 %. Part of that is my busy machine, which gave the measurement 24 % of the
 # processor; but the layer norm ran beside it, with as many bytes and nearly as many FLOP, and
-# reached 15 %. What is left is tanh: the roofline counts it as one FLOP and holds it against the
+# reached 14 %. What is left is tanh: the roofline counts it as one FLOP and holds it against the
 # peak of matrix products, while it takes many instructions, so that GELU has a lower roof of its
 # own. My most memory-bound operation is the matrix times a vector, 0.5 FLOP per byte. Several
 # vectors at once would help, or narrower numbers; a faster processor with this memory would not.

@@ -68,17 +68,19 @@ def measure_roofline(
     why = supports(here.torch_device, choice("dtype", chosen, _DTYPES))
     if why:
         raise InputError("dtype", chosen, "a format that this device computes in", why)
-    share = timing.processor_share() if here.type == "cpu" else None
+    busy = timing.processor_share() if here.type == "cpu" else None
     with (timing.on(here.torch_device), torch.inference_mode(),
           matmul.exact_float32_products(here.torch_device) as mode):
         probes = _probes(here, _DTYPES[chosen])
         todo = operations(shape, here, _DTYPES[chosen])
         everything = [*probes, *todo]
+        share = budget / _ROUNDS / len(everything)
         for _ in range(_ROUNDS):
             for one in everything:
-                one.samples.extend(timing.sample(
-                    one.call, here.torch_device, seconds=budget / _ROUNDS / len(everything),
-                    least=1, most=5))
+                # A ceiling wants many tries, a median only a fair few.
+                most = 20 if one in probes else 5
+                one.samples.extend(timing.sample(one.call, here.torch_device, seconds=share,
+                                                 least=1, most=most))
     cache = _cache_bytes(here)
     kernels = [_timed(one, cache) for one in todo]
     bandwidths = {p.name: p.traffic / min(p.samples) for p in probes if p.name in ("copy", "read")}
@@ -92,7 +94,7 @@ def measure_roofline(
         bytes_per_second=max(bandwidths.values()), bandwidths=bandwidths, kernels=kernels,
         versions=calibration.versions(here),
         measured_on=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        notes={**host.circumstances(here.threads, share),
+        notes={**host.circumstances(here.threads, busy),
                "float32_matmul": mode,
                "traffic": "Stated: inputs read once, outputs written once. A kernel that reads "
                           "more than that shows a lower rate, never a higher one.",
