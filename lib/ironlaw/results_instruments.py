@@ -28,6 +28,10 @@ class Measured(Result):
     versions: dict[str, str]
     measured_on: str
 
+    def __str__(self) -> str:
+        from . import results_tables
+        return results_tables.text(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:

@@ -243,6 +243,7 @@ def test_recordings_of_the_course_can_be_read_without_torch() -> None:
 def test_recordings_of_the_course_hold_together(name: str) -> None:
     index = recordings.index(name)
     assert index.name == name
+    assert all(instrument_ in str(index) for instrument_ in index.instruments)
     assert set(index.instruments) | set(index.reasons) >= {
         "device", "step", "memory", "attention", "precision", "recompute", "pipeline", "trace",
         "scaling", "roofline", "energy"}
@@ -256,6 +257,7 @@ def test_recordings_of_the_course_hold_together(name: str) -> None:
         held = recordings.load(name, instrument_)
         assert held.kind == entry.kind
         text = data.decode()
+        assert len(str(held)) > 100
         assert not re.search(r"/(home|root|tmp|Users)/", text)
         _medians_are_those_of_the_samples(json.loads(text))
 

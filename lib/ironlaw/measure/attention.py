@@ -8,10 +8,9 @@ and each is held against float64, its output and its gradients.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -70,8 +69,9 @@ def measure_attention(
     reasons: dict[str, str] = {}
     methods = ways(tile)
     found: list[AttentionTiming] = []
-    with (timing.on(target), own_random_state(target),
-          matmul.exact_float32_products(target) as mode):
+    # PyTorch's default: a CPU's fused kernel is several times slower under "medium", and on
+    # CUDA "high" would turn FP32 into TF32.
+    with timing.on(target), own_random_state(target), matmul.float32_mode("highest"):
         errors = _errors(methods, batch, heads, head_width, min(wanted[-1], _ERROR_LENGTH), here,
                          reasons)
         # The longer, the slower: time is shared out in proportion to S^2.
@@ -86,7 +86,7 @@ def measure_attention(
                 reasons[f"materialised at {n}"] = (
                     f"Its scores would take {needed:.3g} bytes, more than an eighth of memory.")
             found += _at_length(runnable, shape, DTYPES[chosen], target, weight * n * n, reasons)
-    notes = {**host.circumstances(here.threads, share), "float32_matmul": mode,
+    notes = {**host.circumstances(here.threads, share), "float32_matmul": "highest",
              "peak_bytes": "CUDA's allocator." if here.type == "cuda" else
              "Storage that PyTorch's operations hold; what a kernel keeps inside is not seen."}
     return AttentionMeasurement(
@@ -141,9 +141,8 @@ def _errors(methods: dict[str, Method], batch: int, heads: int, width: int, leng
     for name, method in methods.items():
         q, k, v, above = _inputs(shape, torch.float32, here.torch_device)
         try:
-            with _plain_products(here):
-                out = method(q, k, v)
-                gradients = torch.autograd.grad(out, (q, k, v), above)
+            out = method(q, k, v)
+            gradients = torch.autograd.grad(out, (q, k, v), above)
         except RuntimeError as problem:
             reasons[f"errors.{name}"] = refusal(problem)
             continue
@@ -152,16 +151,6 @@ def _errors(methods: dict[str, Method], batch: int, heads: int, width: int, leng
             gradients={label: relative_error([g], [w]) for label, g, w in
                        zip("qkv", gradients, wanted_gradients, strict=True)}))
     return found
-
-
-@contextlib.contextmanager
-def _plain_products(here: Device) -> Iterator[None]:
-    """FP32 products in FP32: on CUDA a user may have allowed TF32 for speed."""
-    if here.type == "cuda":
-        with matmul.float32_mode("highest"):
-            yield
-    else:
-        yield
 
 
 def _at_length(methods: dict[str, Method], shape: tuple[int, ...], dtype: torch.dtype,

@@ -64,10 +64,12 @@ def instruments(here: Device, base: RunConfig) -> list[Instrument]:
                                  rounds=10 if on_gpu else 5)
 
     def scaling(here: Device, seconds: float) -> Result:
+        from ._torch import torch
         from .scaling import measure_scaling
-        each = base.replace(batch=max(1, base.batch // 2)) if on_gpu else base.replace(batch=2)
-        if each.precision == "amp-fp16":
-            each = each.replace(precision="fp32", batch=2)
+        each = RunConfig(batch=2, seq=128)  # with one GPU it runs on the CPU
+        if on_gpu and torch.cuda.device_count() > 1:
+            without_scaling = "fp32" if base.precision == "amp-fp16" else base.precision
+            each = base.replace(batch=max(1, base.batch // 2), precision=without_scaling)
         return measure_scaling(each, device=here, timeout=math.ceil(max(60.0, 2 * seconds)))
 
     def trace(here: Device, seconds: float) -> Result:

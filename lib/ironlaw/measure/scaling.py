@@ -75,8 +75,8 @@ def measure_scaling(
              "network": "Processes of one machine: gloo sends through the loopback interface."
              if backend == "gloo" else "NCCL chooses the links between the GPUs."}
     if backend == "gloo":
-        notes["threads"] = (f"{processes} processes with {threads} thread(s) each share the CPU: "
-                            "'alone' runs beside its twin, too.")
+        notes["processes"] = (f"{processes} processes with {threads} thread(s) each share the CPU: "
+                              "'alone' runs beside its twin, too.")
     return ScalingMeasurement(
         **origin(here), config=config.to_json(), backend=backend, processes=processes,
         threads_per_process=threads, all_reduce=[_reduced(row) for row in found["all_reduce"]],

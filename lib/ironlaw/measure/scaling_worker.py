@@ -82,14 +82,24 @@ def measure(spec: dict[str, Any], device: torch.device, rank: int, world: int) -
     config = RunConfig.from_json(spec["config"])
     reduced = [_all_reduce(int(size), spec["repeats"], device) for size in spec["message_bytes"]]
     reference = _whole_gradient(config, device, world)
-    steps: dict[str, Any] = {}
     problems: dict[str, str] = {}
+    ways: dict[str, _Way] = {}
     for method, build in (("alone", _alone), ("ddp", _ddp), ("fsdp2", _fsdp2)):
         try:
-            steps[method] = _step(method, build, config, device, rank, world, spec, reference)
+            ways[method] = _Way(build, config, device, rank, world)
         except (ImportError, NotImplementedError) as problem:
             problems[method] = f"This PyTorch has no {method}: {problem}"
-        dist.barrier()
+    errors = {method: way.error(reference) if method != "alone" else None
+              for method, way in ways.items()}
+    samples: dict[str, list[float]] = {method: [] for method in ways}
+    for turn in range(spec["repeats"] + 1):  # taking turns: a busy moment hits all alike
+        for method, way in ways.items():
+            dist.barrier()
+            took = timing.seconds_per_call(way.step, device)
+            if turn:
+                samples[method].append(took)
+    steps = {method: {"samples": samples[method], "parameter_bytes": way.parameter_bytes(),
+                      "gradient_error": errors[method]} for method, way in ways.items()}
     return {"all_reduce": reduced, "steps": steps, "problems": problems}
 
 
@@ -157,43 +167,41 @@ def _whole_gradient(config: RunConfig, device: torch.device, world: int) -> dict
     return {name: p.grad for name, p in loss.named_parameters()}
 
 
-def _step(method: str, build: Callable[[Loss, torch.device], nn.Module], config: RunConfig,
-          device: torch.device, rank: int, world: int, spec: dict[str, Any],
-          reference: dict[str, Any]) -> dict[str, Any]:
-    loss = _model(config, device)
-    module = build(loss, device)
-    parameters = list(module.parameters())
-    rule = optimizers.make(module, "adamw", 1e-4)
-    precision = formats.of(config.precision, device)
-    whole = _batch(config, device, world)
-    mine = slice(rank * config.batch, (rank + 1) * config.batch)
-    tokens, targets = whole[0][mine], whole[1][mine]
+class _Way:
+    """One way to train in parallel, with a model and an optimizer of its own."""
 
-    def backward() -> None:
-        rule.zero_grad(set_to_none=True)
-        with precision.autocast():
-            value = module(tokens, targets)
+    def __init__(self, build: Callable[[Loss, torch.device], nn.Module], config: RunConfig,
+                 device: torch.device, rank: int, world: int) -> None:
+        self.module = build(_model(config, device), device)
+        self.rule = optimizers.make(self.module, "adamw", 1e-4)
+        self.precision = formats.of(config.precision, device)
+        whole = _batch(config, device, world)
+        mine = slice(rank * config.batch, (rank + 1) * config.batch)
+        self.batch = whole[0][mine], whole[1][mine]
+
+    def backward(self) -> None:
+        """Forward and backward on this process's share of the data."""
+        self.rule.zero_grad(set_to_none=True)
+        with self.precision.autocast():
+            value = self.module(*self.batch)
         value.backward()
 
-    def one() -> None:
-        backward()
-        rule.step()
+    def step(self) -> None:
+        """One optimizer step."""
+        self.backward()
+        self.rule.step()
 
-    backward()
-    error = None
-    if method != "alone":
+    def error(self, reference: dict[str, Any]) -> float:
+        """Of the gradient, before any step, against that of all the data."""
+        self.backward()
         # Names carry DDP's "module." in front; a shard is gathered before it is compared.
         got = {name.removeprefix("module."): _full(p.grad)
-               for name, p in module.named_parameters()}
-        error = relative_error([got[name] for name in reference], reference.values())
-    samples = []
-    for turn in range(spec["repeats"] + 1):
-        dist.barrier()
-        took = timing.seconds_per_call(one, device)
-        if turn:
-            samples.append(took)
-    held = sum(_local(p).untyped_storage().nbytes() for p in parameters)
-    return {"samples": samples, "parameter_bytes": float(held), "gradient_error": error}
+               for name, p in self.module.named_parameters()}
+        return relative_error([got[name] for name in reference], reference.values())
+
+    def parameter_bytes(self) -> float:
+        """What this process holds of the parameters between steps."""
+        return float(sum(_local(p).untyped_storage().nbytes() for p in self.module.parameters()))
 
 
 def _full(tensor: Any) -> torch.Tensor:
