@@ -47,9 +47,10 @@ def test_the_split_adds_up_and_agrees_with_the_prediction_kind_by_kind(
 ], ids=lambda changes: "-".join(str(v) for v in changes.values()))
 def test_the_peak_is_the_predicted_one(changes: dict[str, Any]) -> None:
     config = RunConfig(**{**SMALL, **changes})
-    found = memory.trace(config)
-    assert found.peak_bytes == pytest.approx(peak.step_memory(config).peak, rel=0.01)
-    assert "memory_bytes" not in found.reasons
+    found, predicted = memory.trace(config), peak.step_memory(config)
+    assert found.peak_bytes == pytest.approx(predicted.peak, rel=0.01)
+    for kind, size in predicted.to_json().items():  # what is computed again is told from waste
+        assert found.memory_bytes[kind] == pytest.approx(size, abs=0.01 * predicted.peak), kind
 
 
 def test_state_is_sixteen_bytes_a_parameter_with_adam(mixed: MemoryMeasurement) -> None:
@@ -72,14 +73,14 @@ def test_one_block_saves_what_the_table_says(precision: str, attention: str) -> 
 
 
 def test_what_recomputation_leaves_in_a_block() -> None:
-    config = RunConfig(model="nano", batch=2, seq=128, precision="amp-bf16")
-    block_input = 4 * 2 * 128 * 128
+    config = RunConfig(model="nano", batch=2, seq=64, precision="amp-bf16")
     every = memory.saved_tensors(config.replace(recompute="every-block"))
-    assert [t.bytes for t in every] == [block_input]
+    assert [t.bytes for t in every] == [4 * 2 * 64 * 128]  # the block's input, nothing else
     materialised = config.replace(attention="materialised")
+    whole = memory.saved_tensors(materialised)
     lean = memory.saved_tensors(materialised.replace(recompute="selective"))
-    assert all(t.shape[-2:] != [128, 128] or t.dtype == "float32" for t in lean)
-    assert sum(t.bytes for t in lean) < sum(t.bytes for t in memory.saved_tensors(materialised))
+    assert any(t.shape[-2:] == [64, 64] for t in whole)
+    assert not any(t.shape[-2:] == [64, 64] for t in lean)
     assert memory.saved_tensors(config.replace(recompute="sqrt")) == []
 
 

@@ -46,14 +46,14 @@ class Ledger(TorchDispatchMode):
     """Listens while active; `peak` reads the fullest moment afterwards.
 
     A step says where it is by `phase`. `logits` is the number of values in the head's
-    output, `embedding` the shape of the tied matrix: its gradient arrives in two parts,
-    and each of them counts as a gradient on its way.
+    output, `embedding` the tied matrix: its gradient arrives in two parts, and each of them
+    counts as a gradient on its way.
     """
 
-    def __init__(self, logits: int, vocab: int, embedding: Iterable[int] = ()) -> None:
+    def __init__(self, logits: int, vocab: int, embedding: torch.Tensor | None = None) -> None:
         super().__init__()
         self._logits, self._vocab = logits, vocab
-        self._embedding = tuple(embedding)
+        self._embedding = None if embedding is None else (tuple(embedding.shape), embedding.dtype)
         self._pieces: dict[int, Piece] = {}  # by id of the storage, removed when it dies
         self._events: list[tuple[Piece, int, str]] = []
         self._stretch, self._in_forward = 0, False
@@ -106,11 +106,8 @@ class Ledger(TorchDispatchMode):
         if (func.overloadpacket is torch.ops.aten._to_copy
                 and self.kind_of(args[0]) == "parameters"):
             return "cast_copies"
-        if not self._in_forward and shape == self._embedding and self.phase == "backward":
-            parameter = made.dtype == torch.float32 or func.overloadpacket in (
-                torch.ops.aten.embedding_dense_backward, torch.ops.aten.add)
-            return "gradients" if parameter else None
-        return None
+        on_its_way = not self._in_forward and self.phase == "backward"
+        return "gradients" if on_its_way and (shape, made.dtype) == self._embedding else None
 
     def _watch_for_forward(self, forward: bool) -> None:
         """Forward work runs with gradients enabled, the formulas of backward do not.

@@ -58,7 +58,7 @@ def trace(config: RunConfig) -> MemoryMeasurement:
     reasons: dict[str, str] = {}
     with _fake_step(config) as (run, batches):
         ledger = Ledger(config.batch * config.sequence * config.shape.vocab,
-                        config.shape.vocab, run.model.token_embedding.weight.shape)
+                        config.shape.vocab, run.model.token_embedding.weight)
         state = _run_step(run, batches, ledger, tracker := _tracker(run))
     kinds, total, moment = ledger.peak()
     peak = total
