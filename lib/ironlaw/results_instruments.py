@@ -105,6 +105,39 @@ class PipelineMeasurement(Measured):
         return 1.0 / self.stage(name).seconds
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorkerRate:
+    """One transformation by `workers` of a `kind` ("thread" or "process").
+
+    `samples` are seconds for all the items; the rate takes their median.
+    """
+
+    transform: str
+    kind: str
+    workers: int
+    samples: list[float]
+    items_per_second: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersMeasurement(Measured):
+    """Threads against processes, for work in plain Python ("python") and outside ("native")."""
+
+    kind: ClassVar[str] = "workers"
+    items: int
+    has_global_lock: bool
+    rates: list[WorkerRate]
+
+    def speedup(self, transform: str, kind: str, workers: int) -> float:
+        """The rate of `workers` over that of one of the same kind."""
+        found = {(r.transform, r.kind, r.workers): r.items_per_second for r in self.rates}
+        for asked in ((transform, kind, workers), (transform, kind, 1)):
+            if asked not in found:
+                raise InputError("transform, kind and workers", asked,
+                                 "one of " + ", ".join(map(str, found)))
+        return found[transform, kind, workers] / found[transform, kind, 1]
+
+
 # --- number formats -----------------------------------------------------------------------
 
 @dataclass(frozen=True, kw_only=True)

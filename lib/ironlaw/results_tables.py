@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PipelineMeasurement,
         PrecisionMeasurement,
         RecomputeMeasurement,
+        WorkersMeasurement,
     )
     from .results_systems import (
         EnergyMeasurement,
@@ -59,6 +60,16 @@ def _pipeline(result: PipelineMeasurement) -> list[str]:
     return [*table(("stage alone", "per batch", "batches/s", "rate"), stages), "",
             *table(("loader's workers", "first batch", "batches/s"), alone), "",
             *table(("training, workers", "per step", "rate", "device idle"), loops)]
+
+
+def _workers(result: WorkersMeasurement) -> list[str]:
+    plural = {"thread": "s", "process": "es"}
+    rows = [(f"{r.transform}, {r.workers} {r.kind}{plural[r.kind] * (r.workers > 1)}",
+             si(r.items_per_second, "items/s"),
+             significant(result.speedup(r.transform, r.kind, r.workers)) + " x")
+            for r in result.rates]
+    lock = "has a" if result.has_global_lock else "has no"
+    return [f"This Python {lock} global lock.", "", *table(("work", "rate", "to one"), rows)]
 
 
 def _precision(result: PrecisionMeasurement) -> list[str]:
@@ -137,7 +148,7 @@ def _recording(result: RecordingIndex) -> list[str]:
 
 
 _BODIES: dict[str, Callable[[Any], list[str]]] = {
-    "pipeline": _pipeline, "precision": _precision, "attention": _attention,
+    "pipeline": _pipeline, "workers": _workers, "precision": _precision, "attention": _attention,
     "recompute": _recompute, "scaling": _scaling, "trace": _trace, "energy": _energy,
     "recording": _recording,
 }

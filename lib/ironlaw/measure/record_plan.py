@@ -47,6 +47,10 @@ def instruments(here: Device, base: RunConfig) -> list[Instrument]:
         from .pipeline import measure_pipeline
         return measure_pipeline(base, device=here, seconds=min(seconds * 0.7, 60.0))
 
+    def workers(here: Device, seconds: float) -> Result:
+        from .workers import measure_workers
+        return measure_workers(device=here, seconds=min(seconds * 0.5, 15.0))
+
     def precision(here: Device, seconds: float) -> Result:
         from .precision import measure_precision
         small = base.replace(batch=2)  # sorting gradients copies them
@@ -90,6 +94,7 @@ def instruments(here: Device, base: RunConfig) -> list[Instrument]:
         Instrument("precision", 1.5, 30.0, precision),
         Instrument("recompute", 1.5, 30.0, recompute),
         Instrument("pipeline", 1.5, 20.0, pipeline),
+        Instrument("workers", 0.5, 10.0, workers),
         Instrument("trace", 0.5, 10.0, trace), Instrument("scaling", 1.5, 30.0, scaling),
         Instrument("roofline", 1.5, 10.0, roofline), Instrument("energy", 0.5, 1.0, energy),
         Instrument("activations", 1.0, 10.0, activations),
