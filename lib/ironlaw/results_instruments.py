@@ -81,8 +81,8 @@ class LoopTiming:
 class PipelineMeasurement(Measured):
     """Each stage alone (seconds per batch), loaders by number of workers, and whole loops.
 
-    `stages` are "read", "tokenise", "copy", "copy pinned" (CUDA) and "step"; `loops` starts
-    with the one without workers, where nothing overlaps.
+    `stages` are "read", "transform" (if asked for), "tokenise", "copy", "copy pinned" (CUDA)
+    and "step"; `loops` starts with the one without workers, where nothing overlaps.
     """
 
     kind: ClassVar[str] = "pipeline"

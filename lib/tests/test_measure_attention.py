@@ -13,7 +13,7 @@ from ironlaw import results
 from ironlaw.errors import InputError
 from ironlaw.gpt2.tiled_attention import tiled_attention
 from ironlaw.measure import attention
-from ironlaw.measure.origin import saved_bytes
+from ironlaw.measure.origin import relative_error, saved_bytes
 from ironlaw.predict import attention as predicted
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -146,3 +146,19 @@ def test_a_matrix_that_would_not_fit_is_left_out_and_named(
 def test_bad_input_is_refused_by_name(bad: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(bad))):
         attention.measure_attention(device="cpu", **bad)  # type: ignore[arg-type]
+
+
+def test_saved_bytes_count_each_storage_once_and_leave_parameters_out() -> None:
+    layer = torch.nn.Linear(8, 8, bias=False)
+    x = torch.randn(4, 8, requires_grad=True)
+    # The product keeps x and the weight; sin and cos keep the product's result, one storage.
+    made = saved_bytes(lambda: (lambda y: y.sin() + y.view(-1).cos().view_as(y))(layer(x)),
+                       layer.parameters())
+    assert made == 2 * 4 * 8 * 4.0
+    assert saved_bytes(lambda: layer(x)) == 4 * 8 * 4.0 + 8 * 8 * 4.0
+
+
+def test_relative_error_is_of_the_largest_value() -> None:
+    wanted = [torch.tensor([1.0, -4.0]), torch.tensor([0.5])]
+    assert relative_error(wanted, wanted) == 0.0
+    assert relative_error([wanted[0], torch.tensor([1.5])], wanted) == pytest.approx(0.25)

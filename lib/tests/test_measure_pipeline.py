@@ -168,6 +168,34 @@ def test_on_cuda_idle_time_comes_from_the_gpus_stamps(monkeypatch: pytest.Monkey
     assert waited == ["cuda", "cuda"], "only before the first step and after the last"
 
 
+def test_a_transformation_is_a_stage_of_its_own(files: list[Path]) -> None:
+    found = pipeline.measure_pipeline(TINY, files=files, workers=[0], transform=loader.clean,
+                                      device="cpu", seconds=0.2)
+    assert [s.name for s in found.stages] == ["read", "transform", "tokenise", "copy", "step"]
+    dataset = loader.TextBatches(files, VOCAB, 1, 8, loader.clean)
+    wanted = tokens.for_vocab(VOCAB).encode(loader.clean(files[0].read_text()))
+    assert next(iter(dataset)).flatten().tolist() == wanted[:9]
+
+
+def test_clean_keeps_words_and_lines() -> None:
+    text = "  a\t\tb  c \n\n d\t\n"
+    assert loader.clean(text) == " a b c\n\n d\n"
+    assert loader.clean(text).split() == text.split()
+    assert loader.clean(text).count("\n") == text.count("\n")
+
+
+def test_a_transformation_that_workers_cannot_import_is_refused_in_words(
+        files: list[Path]) -> None:
+    def mine(text: str) -> str:
+        return text
+
+    mine.__module__ = "__main__"  # as in a notebook
+    dataset = loader.TextBatches(files, VOCAB, 1, 8, mine)
+    with pytest.raises(InputError, match="writefile"):
+        loader.loader(dataset, 1, pinned=False)
+    assert next(iter(loader.loader(dataset, 0, pinned=False))).shape == (1, 9)
+
+
 def test_usual_workers_follow_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     for cpus, quota, wanted in ((1, None, [0, 1]), (2, None, [0, 1, 2]), (64, None, [0, 1, 2, 4]),
                                 (64, 2.0, [0, 1, 2]), (8, 0.5, [0, 1])):

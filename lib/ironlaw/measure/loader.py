@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..errors import InputError, count
 from ..gpt2 import tokens
 from ._torch import torch
+
+Transform: TypeAlias = Callable[[str], str]
 
 PREFETCH = 2
 """Batches that each worker keeps ready, PyTorch's own default."""
@@ -26,9 +28,12 @@ class TextBatches(IterableDataset[torch.Tensor]):
     """Endless batches [B, S + 1] of int64 tokens from text files, in order.
 
     With workers each takes every n-th file, so that no text comes twice per pass.
+    `transform`, if any, is applied to a file's text before it is tokenised; workers must
+    be able to import it.
     """
 
-    def __init__(self, files: Sequence[Path], vocab: int, batch: int, seq: int) -> None:
+    def __init__(self, files: Sequence[Path], vocab: int, batch: int, seq: int,
+                 transform: Transform | None = None) -> None:
         super().__init__()
         if not files:
             raise InputError("files", list(files), "at least one text file")
@@ -36,6 +41,7 @@ class TextBatches(IterableDataset[torch.Tensor]):
         self.vocab = vocab
         self.batch = count("batch", batch)
         self.seq = count("seq", seq)
+        self.transform = transform
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         info = get_worker_info()
@@ -48,6 +54,8 @@ class TextBatches(IterableDataset[torch.Tensor]):
         kept: list[int] = []
         for file in itertools.cycle(mine):
             text = read(file)
+            if self.transform is not None:
+                text = self.transform(text)
             kept.extend([*tokenizer.encode(text), tokenizer.end_of_text])
             while len(kept) >= need:
                 yield torch.tensor(kept[:need]).view(self.batch, self.seq + 1)
@@ -57,6 +65,24 @@ class TextBatches(IterableDataset[torch.Tensor]):
 def read(file: str | Path) -> str:
     """The text of `file`; bytes that are not UTF-8 become U+FFFD."""
     return Path(file).read_bytes().decode("utf-8", errors="replace")
+
+
+def clean(text: str) -> str:
+    """Runs of blanks as one, none at the end of a line: character by character, in Python.
+
+    A transformation of the kind that makes a pipeline slow, for measuring with.
+    """
+    kept: list[str] = []
+    for character in text:
+        if character == "\n":
+            while kept and kept[-1] == " ":
+                kept.pop()
+        elif character in " \t":
+            if kept and kept[-1] == " ":
+                continue
+            character = " "
+        kept.append(character)
+    return "".join(kept)
 
 
 def start_method() -> str:
@@ -81,6 +107,10 @@ def loader(dataset: TextBatches, workers: int, *, pinned: bool,
     count("prefetch", prefetch)
     options: dict[str, Any] = {}
     if workers:
+        if getattr(dataset.transform, "__module__", None) == "__main__":
+            raise InputError("transform", dataset.transform, "a function that workers can import",
+                             "Write it to a file of its own (%%writefile in a notebook) and "
+                             "import it from there.")
         context = multiprocessing.get_context(start_method())
         if context.get_start_method() == "forkserver":
             # Imported once there and inherited, instead of once in every worker.

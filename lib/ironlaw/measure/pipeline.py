@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..config import RunConfig
 from ..errors import count, number
@@ -36,13 +36,15 @@ def measure_pipeline(
     *,
     files: Sequence[Path] | None = None,
     workers: Sequence[int] | None = None,
+    transform: loader.Transform | None = None,
     device: str | Device | None = None,
     seconds: float = 30.0,
 ) -> PipelineMeasurement:
     """Stage rates, loaders and loops for steps of `config` (default: nano, its own batch).
 
     `files` are text (default: the standard library's source). `workers` are numbers of
-    DataLoader processes (default: 0, 1, ... up to the CPUs here, at most 4). `seconds` is
+    DataLoader processes (default: 0, 1, ... up to the CPUs here, at most 4). `transform`
+    works on each text before it is tokenised (`loader.clean` is a slow one). `seconds` is
     about how long it takes beyond starting the workers.
     """
     config = config or RunConfig()
@@ -53,7 +55,8 @@ def measure_pipeline(
     texts = list(files) if files is not None else corpus.standard_library()
     target = here.torch_device
     pinned = here.type == "cuda"
-    dataset = loader.TextBatches(texts, config.shape.vocab, config.batch, config.sequence)
+    dataset = loader.TextBatches(texts, config.shape.vocab, config.batch, config.sequence,
+                                 transform)
     share = timing.processor_share() if here.type == "cpu" else None
     reasons, notes = _remarks(here, share)
     each = budget / (2 + 2 * len(counts))
@@ -104,31 +107,36 @@ def _remarks(here: Device, share: float | None) -> tuple[dict[str, str], dict[st
 
 def _stages(dataset: loader.TextBatches, texts: Sequence[Path], train: gpt2_step.TrainingStep,
             device: torch.device, pinned: bool, seconds: float) -> list[Timing]:
-    """Seconds per batch of each stage alone. Reading and encoding are shared out by size."""
+    """Seconds per batch of each stage alone. What is done per file is shared out by size."""
     tokenizer = tokens.for_vocab(dataset.vocab)
     wanted = dataset.batch * (dataset.seq + 1)
-    reading: list[float] = []
-    encoding: list[float] = []
+    parts: dict[str, Callable[[Any], Any]] = {
+        "read": loader.read,
+        **({"transform": dataset.transform} if dataset.transform else {}),
+        "tokenise": tokenizer.encode,
+    }
+    samples: dict[str, list[float]] = {name: [] for name in parts}
     ends = time.perf_counter() + seconds / 2
     files = itertools.cycle(texts)
     tokenizer.encode("warm up")
-    while len(reading) < 3 or (len(reading) < _MOST and time.perf_counter() < ends):
-        got, read, encoded = 0, 0.0, 0.0
+    while len(samples["read"]) < 3 or (
+            len(samples["read"]) < _MOST and time.perf_counter() < ends):
+        got, spent = 0, dict.fromkeys(parts, 0.0)
         while got < wanted:
-            file = next(files)
-            began = time.perf_counter()
-            text = loader.read(file)
-            middle = time.perf_counter()
-            got += len(tokenizer.encode(text)) + 1
-            read, encoded = read + middle - began, encoded + time.perf_counter() - middle
+            value: Any = next(files)
+            for name, call in parts.items():
+                began = time.perf_counter()
+                value = call(value)
+                spent[name] += time.perf_counter() - began
+            got += len(value) + 1
         # The last file reaches into the next batch: that part is not this batch's.
-        reading.append(read * wanted / got)
-        encoding.append(encoded * wanted / got)
+        for name, taken in spent.items():
+            samples[name].append(taken * wanted / got)
     batch = next(iter(dataset))
     there = torch.empty_like(batch, device=device)
-    found = [timed("read", reading), timed("tokenise", encoding),
-             timed("copy", timing.sample(lambda: there.copy_(batch), device,
-                                         seconds=seconds / 8, most=_MOST))]
+    found = [timed(name, taken) for name, taken in samples.items()]
+    found.append(timed("copy", timing.sample(lambda: there.copy_(batch), device,
+                                             seconds=seconds / 8, most=_MOST)))
     if pinned:
         locked = batch.pin_memory()
         found.append(timed("copy pinned", timing.sample(
