@@ -119,7 +119,7 @@ def test_time_is_shared_by_weight_and_none_is_overdrawn(
 
 @pytest.mark.parametrize("problem", [
     RuntimeError("CUDA out of memory\nlong trace"), UnavailableError("NCCL", "one GPU.", "Buy."),
-    MemoryError()])
+    MemoryError(), ImportError("no module named x"), AttributeError("older PyTorch")])
 def test_a_failure_is_named_and_the_rest_goes_on(tmp_path: Path, problem: Exception) -> None:
     def broken() -> Result:
         raise problem

@@ -54,7 +54,10 @@ def measure_energy(
             joules=None, counter_joules=None, idle_watts=None,
             reasons=dict.fromkeys(("joules", "counter_joules", "idle_watts"), why),
             notes=host.circumstances(here.threads))
-    return _with(sensor, config, here, seconds)
+    try:
+        return _with(sensor, config, here, seconds)
+    finally:
+        sensor.close()
 
 
 @dataclass
@@ -178,7 +181,6 @@ def _with(sensor: Sensor, config: RunConfig, here: Device, seconds: float) -> En
                 steps += 1
         took = time.perf_counter() - began
         last = sensor.counter()
-    sensor.close()
     reasons: dict[str, str] = {}
     counted = last - first if first is not None and last is not None else None
     if counted is None:

@@ -30,7 +30,7 @@ from ..results_systems import RecordedFile, RecordingIndex
 from ..units import MB, duration
 from . import calibration, host, timing
 from .device import Device, find, supports
-from .origin import origin, refusal
+from .origin import origin
 
 INDEX = "index.json"
 LARGEST = MB
@@ -106,8 +106,9 @@ def _one(book: _Book, one: Instrument, here: Device, seconds: float,
     began = time.perf_counter()
     try:
         result = one.make(here, seconds)
-    except (IronlawError, RuntimeError, MemoryError, OSError, NotImplementedError) as problem:
-        why = str(problem) if isinstance(problem, IronlawError) else refusal(problem)
+    except Exception as problem:  # one instrument's failure must not cost the others
+        text = str(problem).strip().split("\n")[0]
+        why = text if isinstance(problem, IronlawError) else f"{type(problem).__name__}: {text}"
         book.missing(one.name, why)
         say(f"{one.name}: not recorded. {why}")
         return
