@@ -144,6 +144,8 @@ def _stages(dataset: loader.TextBatches, texts: Sequence[Path], train: gpt2_step
             seconds=seconds / 8, most=_MOST)))
     there.copy_(batch)
     pair = [(there[:, :-1], there[:, 1:])]
+    for _ in range(2):
+        train(pair)  # the first makes the optimizer's moments, the second settles memory
     found.append(timed("step", timing.sample(lambda: train(pair), device, seconds=seconds / 4,
                                              shortest=0.0, most=_MOST)))
     return found
