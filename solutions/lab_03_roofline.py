@@ -3,16 +3,8 @@
 #   ironlaw:
 #     title: The roofline of your device
 #     minutes: 75
-#     blocked:
-#       - ironlaw.predict.roofline
-#       - ironlaw.predict.attention
-#       - ironlaw.predict.flops
-#       - ironlaw.measure.roofline
-#       - ironlaw.widgets.roofline
-#   kernelspec:
-#     display_name: Python 3 (ipykernel)
-#     language: python
-#     name: python3
+#     blocked: [ironlaw.predict.roofline, ironlaw.predict.attention, ironlaw.predict.flops,
+#       ironlaw.measure.roofline, ironlaw.widgets.roofline]
 # ---
 
 # %% [markdown]
@@ -23,8 +15,7 @@
 # explain where they stop short.
 #
 # **Why.** Two things can limit an operation: how fast the device computes, and how fast it moves
-# bytes. Knowing which one holds tells you what would help before you buy or rewrite anything: more
-# arithmetic never speeds up an operation that waits for memory.
+# bytes. More arithmetic never speeds up an operation that waits for memory, so know which it is.
 #
 # **Before you start:** chapter 2. **Time:** about 75 minutes, of which the machine needs one.
 # **Points:** 20.
@@ -33,8 +24,6 @@
 # |---|---|---|
 # | two CPU cores (laptop, Binder) | nano: blocks of width 128 | FP32 |
 # | one CUDA GPU (Colab and others) | GPT-2 124M: blocks of width 768 | BF16 (older ones: FP16) |
-#
-# The cells are the same on both, and so is what you hand in: this one file.
 
 # %%
 from ironlaw.lab import Residuals, check, measure_kernels
@@ -52,8 +41,7 @@ from ironlaw.lab import Residuals, check, measure_kernels
 # `columns`) takes 2 m k n FLOP. Write its intensity, for numbers of `bytes_per_value` bytes.
 #
 # <details><summary>Hint</summary>Three matrices cross: m × k and k × n on the way in, m × n on the
-# way out. A matrix times a vector is the case of one column: its intensity comes to about one FLOP
-# per byte in 16 bits, whatever its size.</details>
+# way out. With one column (a vector) it comes to about 1 in 16 bits, whatever the size.</details>
 
 # %% nbgrader={"grade_id": "gemm-intensity", "solution": true}
 def gemm_intensity(rows, inner, columns, bytes_per_value=2):
@@ -70,23 +58,15 @@ def visible(student):
     got = student.call("gemm_intensity", 4096, 4096, 1, 2)
     student.close("gemm_intensity(4096, 4096, 1, 2), a matrix times a vector", got, 0.999512,
                   rtol=1e-5)
-
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
     from ironlaw.predict import roofline as reference
-
-    for rows, inner, columns, size in ((8192, 768, 2304, 2), (20_480, 128, 384, 4), (1, 500, 3, 1),
-                                       (7, 11_000, 13, 8)):
-        got = student.call("gemm_intensity", rows, inner, columns, size)
-        want = reference.gemm(rows, inner, columns, size).intensity
-        student.close("gemm_intensity of a product that you have not seen", got, want, tell=False)
-    got = student.call("gemm_intensity", 64, 32, 16)
-    student.close("gemm_intensity without naming the bytes of a value", got,
-                  reference.gemm(64, 32, 16).intensity, tell=False)
-
-
+    for sizes in ((8192, 768, 2304, 2), (20_480, 128, 384, 4), (1, 500, 3, 1), (7, 11_000, 13, 8)):
+        got, want = student.call("gemm_intensity", *sizes), reference.gemm(*sizes).intensity
+        student.close("gemm_intensity of an unseen product", got, want, tell=False)
+    got, want = student.call("gemm_intensity", 64, 32, 16), reference.gemm(64, 32, 16).intensity
+    student.close("gemm_intensity without naming the bytes of a value", got, want, tell=False)
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -107,26 +87,20 @@ def elementwise_intensity(flops_per_value, bytes_per_value=2, inputs=1):
 
 # %% nbgrader={"grade_id": "check-elementwise-intensity", "grade": true, "points": 2}
 def visible(student):
-    student.close("elementwise_intensity(5, 2), softmax in 16 bits",
-                  student.call("elementwise_intensity", 5, 2), 1.25)
-    student.close("elementwise_intensity(1, 4, inputs=2), adding two FP32 tensors",
-                  student.call("elementwise_intensity", 1, 4, inputs=2), 1 / 12)
-
-
+    got = student.call("elementwise_intensity", 5, 2)
+    student.close("elementwise_intensity(5, 2), softmax in 16 bits", got, 1.25)
+    got = student.call("elementwise_intensity", 1, 4, inputs=2)
+    student.close("elementwise_intensity(1, 4, inputs=2), an FP32 addition", got, 1 / 12)
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
     from ironlaw.predict import roofline as reference
-
     for flops, size, inputs in ((9, 4, 1), (8, 2, 3), (30.5, 1, 2)):
         got = student.call("elementwise_intensity", flops, size, inputs)
         want = reference.elementwise("unseen", 1000, flops, inputs, size).intensity
-        student.close("elementwise_intensity of an operation that you have not seen", got, want,
-                      tell=False)
+        student.close("elementwise_intensity of an unseen operation", got, want, tell=False)
     got = student.call("elementwise_intensity", 3)
     student.close("elementwise_intensity with its defaults", got, 0.75, tell=False)
-
-
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -146,20 +120,15 @@ check(hidden)
 #
 # **1c (4 points).** Write the intensity of one head for both forms.
 #
-# <details><summary>Hint</summary>Count S × S tensors and S × d tensors that cross, kernel by
-# kernel. Materialised: four of each.</details>
-# <details><summary>Hint, to test yourself</summary>When S is much larger than d, the materialised
-# form tends to d / bytes: longer sequences no longer help. The fused one grows with S.</details>
+# <details><summary>Hint</summary>Count the tensors that cross, kernel by kernel; materialised, four
+# of S × S and four of S × d. For long sequences that form tends to d / bytes.</details>
 
 # %% nbgrader={"grade_id": "attention-intensity", "solution": true}
 def attention_intensity(seq, head_width, form, bytes_per_value=2):
     """FLOP per byte of one head; `form` is "materialised" or "fused"."""
     ### BEGIN SOLUTION
-    flops = 4 * seq**2 * head_width
-    values = 4 * seq * head_width
-    if form == "materialised":
-        values += 4 * seq**2
-    return flops / (values * bytes_per_value)
+    values = 4 * seq * head_width + (4 * seq**2 if form == "materialised" else 0)
+    return 4 * seq**2 * head_width / (values * bytes_per_value)
     ### END SOLUTION
 
 # %% nbgrader={"grade_id": "check-attention-intensity", "grade": true, "points": 4}
@@ -168,25 +137,20 @@ def visible(student):
     student.close("attention_intensity(1024, 64, 'materialised', 2)", got, 512 / 17)
     got = student.call("attention_intensity", 1024, 64, "fused", 2)
     student.close("attention_intensity(1024, 64, 'fused', 2)", got, 512)
-
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
     from ironlaw.predict import attention
-
     for seq, width, size in ((256, 32, 4), (8192, 128, 2), (48, 80, 1)):
         flops = attention.products_flops(seq, width)
         stored = attention.materialised_traffic(seq, width, size)
         fused = attention.head_tensors_bytes(seq, width, bytes_per_value=size)
         for form, traffic in (("materialised", stored), ("fused", fused)):
             got = student.call("attention_intensity", seq, width, form, size)
-            student.close(f"attention_intensity of a head that you have not seen, {form}", got,
-                          flops / traffic, tell=False)
+            want = flops / traffic
+            student.close(f"attention_intensity of an unseen head, {form}", got, want, tell=False)
     got = student.call("attention_intensity", 512, 64, "fused")
     student.close("attention_intensity without naming the bytes of a value", got, 256, tell=False)
-
-
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -212,19 +176,14 @@ def ridge_point(peak, bandwidth):
 
 # %% nbgrader={"grade_id": "check-ridge-point", "grade": true, "points": 1}
 def visible(student):
-    student.close("ridge_point(312e12, 2039e9), an A100 in BF16",
-                  student.call("ridge_point", 312e12, 2039e9), 153.0162, rtol=1e-5)
-
-
+    got = student.call("ridge_point", 312e12, 2039e9)
+    student.close("ridge_point(312e12, 2039e9), an A100 in BF16", got, 153.0162, rtol=1e-5)
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
     for peak, bandwidth in ((2.1e11, 2.4e10), (9.89e14, 3.35e12), (5.0, 8.0)):
         got = student.call("ridge_point", peak, bandwidth)
-        student.close("ridge_point of a device that you have not seen", got, peak / bandwidth,
-                      tell=False)
-
-
+        student.close("ridge_point of an unseen device", got, peak / bandwidth, tell=False)
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -240,24 +199,18 @@ def attainable(intensity, peak, bandwidth):
 
 # %% nbgrader={"grade_id": "check-attainable", "grade": true, "points": 2}
 def visible(student):
-    student.close("attainable(32, 312e12, 2039e9)",
-                  student.call("attainable", 32, 312e12, 2039e9), 6.5248e13)
-    student.close("attainable(500, 312e12, 2039e9)",
-                  student.call("attainable", 500, 312e12, 2039e9), 312e12)
-
-
+    for intensity, want in ((32, 6.5248e13), (500, 312e12)):
+        got = student.call("attainable", intensity, 312e12, 2039e9)
+        student.close(f"attainable({intensity}, 312e12, 2039e9)", got, want)
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
     from ironlaw.predict import roofline as reference
-
     for intensity, peak, bandwidth in ((0.25, 2.1e11, 2.4e10), (8.75, 2.1e11, 2.4e10),
                                        (8.7, 2.1e11, 2.4e10), (1e4, 6.5e13, 3.2e11)):
         got = student.call("attainable", intensity, peak, bandwidth)
         want = reference.attainable(intensity, peak, bandwidth)
         student.close("attainable for an operation that you have not seen", got, want, tell=False)
-
-
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -277,20 +230,14 @@ def visible(student):
         got = student.call("bound", intensity, 312e12, 2039e9)
         student.require(got == want, f"bound({intensity}, 312e12, 2039e9) is {got!r}; "
                                      f"it should be {want!r}.")
-
-
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
-    for intensity, peak, bandwidth, want in ((8.0, 64.0, 8.0, "compute"),
-                                             (7.99, 64.0, 8.0, "memory"),
-                                             (3e3, 9.89e14, 3.35e12, "compute"),
-                                             (0.5, 2e11, 9e9, "memory")):
+    for intensity, peak, bandwidth, want in (
+            (8.0, 64.0, 8.0, "compute"), (7.99, 64.0, 8.0, "memory"),
+            (3e3, 9.89e14, 3.35e12, "compute"), (0.5, 2e11, 9e9, "memory")):
         got = student.call("bound", intensity, peak, bandwidth)
-        student.require(got == want, "bound names the wrong roof for an operation that you have "
-                                     "not seen. What holds exactly at the ridge point?")
-
-
+        student.require(got == want, "bound names the wrong roof for an unseen operation.")
 check(hidden)
 ### END HIDDEN TESTS
 
@@ -311,9 +258,9 @@ check(hidden)
 # | `"attention, materialised"` | the three kernels of 1c |
 # | `"attention, fused"` | one kernel |
 #
-# Guess your device's ridge point (FLOP per byte, in the format of the table at the top), and list
-# the names that will turn out memory-bound. Laptops move tens of GB per second, GPUs of data
-# centres thousands. Any guess earns the point.
+# Guess your device's ridge point (FLOP per byte, in the format of the first table), and list the
+# names that will turn out memory-bound. Laptops move tens of GB per second, data-centre GPUs
+# thousands. Any guess earns the point.
 
 # %% nbgrader={"grade_id": "guess", "solution": true}
 # Set guess_ridge and guess_memory_bound (a list of names).
@@ -334,8 +281,6 @@ def visible(student):
     for name in listed:
         student.require(isinstance(name, str) and name in names,
                         f"{name!r} is not one of the names in the table.")
-
-
 check(visible)
 
 # %% [markdown]
@@ -348,7 +293,7 @@ check(visible)
 # of the S² scores and can be compared. When it is done, the cell fills itself: **save the
 # notebook**.
 #
-# Close other programs first. What they take is missing from every number below.
+# Close other programs first: what they take is missing from every number below.
 
 # %% nbgrader={"grade_id": "measure", "locked": false}
 measured = measure_kernels(r"""
@@ -356,71 +301,13 @@ measured = measure_kernels(r"""
 print(measured)
 
 # %% nbgrader={"grade_id": "check-measure", "grade": true, "points": 2}
-def visible(student):
-    roof = student.record("measured", "RooflineRun").roofline
-    peak = student.number("the measured peak", roof.peak_flops_per_second, low=1e6)
-    bandwidth = student.number("the measured bandwidth", roof.bytes_per_second, low=1e6)
-    for kernel in roof.kernels:
-        work = student.number(f"the FLOP of {kernel.name}", kernel.flops, low=1)
-        traffic = student.number(f"the bytes of {kernel.name}", kernel.traffic_bytes, low=1)
-        seconds = student.number(f"the seconds of {kernel.name}", kernel.seconds, low=1e-9)
-        best = min(peak, work / traffic * bandwidth)
-        if not kernel.cache_resident:
-            student.require(work / seconds <= 1.15 * best,
-                            f"{kernel.name} beats the roof: no operation can. Measure again on a "
-                            "quieter machine.")
+from ironlaw.lab.roofline_run import consistent
 
-
-check(visible)
+check(consistent)
 ### BEGIN HIDDEN TESTS
-def hidden(student):
-    import numpy as np
-    from ironlaw.predict import attention
-    from ironlaw.predict import roofline as reference
+from ironlaw_autograder.records import roofline
 
-    run = student.record("measured", "RooflineRun")
-    roof, size = run.roofline, run.roofline.bytes_per_value
-    flat = {"softmax": reference.softmax, "layer norm": reference.layer_norm}
-    seen = set()
-    for kernel in roof.kernels:
-        seen.add(kernel.name)
-        sizes = [int(part) for part in str(kernel.shape).split(" x ")]
-        if kernel.name.endswith("product"):
-            want = reference.gemm(*sizes, bytes_per_value=size)
-        elif kernel.name == "matrix times vector":
-            want = reference.gemv(*sizes, bytes_per_value=size)
-        elif kernel.name == "GELU":
-            want = reference.gelu(sizes[0] * sizes[1], bytes_per_value=size)
-        elif kernel.name == "attention, materialised":
-            want = attention.standard(sizes[2], sizes[3], sizes[0] * sizes[1],
-                                      bytes_per_value=size)
-        elif kernel.name == "attention, fused":
-            heads = sizes[0] * sizes[1]
-            want = reference.Kernel(
-                "", heads * attention.products_flops(*sizes[2:]),
-                heads * attention.head_tensors_bytes(*sizes[2:], bytes_per_value=size))
-        else:
-            student.require(kernel.name in flat, "The record holds an operation without a name.")
-            want = flat[kernel.name](*sizes, bytes_per_value=size)
-        student.close(f"the FLOP of {kernel.name} in the record", kernel.flops, want.flops,
-                      tell=False)
-        student.close(f"the bytes of {kernel.name} in the record", kernel.traffic_bytes,
-                      want.traffic_bytes, tell=False)
-        samples = [student.number("a sample", s, low=1e-9) for s in kernel.samples]
-        student.require(len(samples) >= 5, "The record holds too few samples of an operation.")
-        student.close(f"the seconds of {kernel.name} in the record", kernel.seconds,
-                      float(np.median(samples)), rtol=1e-3, tell=False)
-        if kernel.name.endswith("product"):
-            student.require(kernel.flops / min(samples) <= 1.001 * roof.peak_flops_per_second,
-                            "In the record a product is faster than the best product.")
-    student.require(len(seen) == 9, "The record does not hold all nine operations.")
-    student.close("the bandwidth in the record", roof.bytes_per_second,
-                  max(roof.bandwidths.values()), rtol=1e-6, tell=False)
-    student.require(run.profile.name == roof.device,
-                    "The record mixes measurements of different devices.")
-
-
-check(hidden)
+check(roofline.holds)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -442,11 +329,9 @@ print(f"in turns with the operations, {roof.dtype}: {roof.peak_flops_per_second 
       f"your guess was {guess_ridge}")
 
 # %% [markdown]
-# The two peaks may differ: the first is the best of a long search, the second was measured under
-# the same circumstances as the operations, and it is the one to hold them against.
-#
-# Now the operations. Your functions give each one its intensity and the rate it could reach; beside
-# it stands what it did reach.
+# The two peaks may differ: the second was measured under the same circumstances as the operations,
+# and it is the one to hold them against. Now the operations themselves: the rate that each could
+# reach, by your functions, and the rate that it did reach.
 
 # %%
 def my_intensity(kernel):
@@ -496,14 +381,11 @@ def visible(student):
                         f"predicted_bound[{kernel.name!r}] should be 'memory' or 'compute'.")
         near = abs(intensity / ridge - 1) < 0.02  # rounding may decide
         student.require(got == want or near, f"{kernel.name} is on the other side of the ridge.")
-
-
 check(visible)
 
 # %% [markdown]
-# **3b (1 point).** Set `reached`: a dictionary from the name of every operation to the share of
-# its own roof that it reached, a fraction. Near 1 the roof explains the operation; far below it
-# something else does.
+# **3b (1 point).** Set `reached`: a dictionary from the name of every operation to the share of its
+# own roof that it reached. Near 1 the roof explains the operation; far below, something else does.
 #
 # <details><summary>Hint</summary>`kernel.flops_per_second` over `attainable(...)`.</details>
 
@@ -525,8 +407,6 @@ def visible(student):
                    kernel.flops / kernel.traffic_bytes * roof.bytes_per_second)
         student.close(f"reached[{kernel.name!r}]", found.get(kernel.name),
                       kernel.flops / kernel.seconds / best, rtol=0.01)
-
-
 check(visible)
 
 # %% [markdown]

@@ -9,6 +9,7 @@ from ..config import RunConfig
 from ..results import MemoryMeasurement, MemorySweep, Result
 from ..units import gigabytes
 from .recording import recorded_or
+from .student import Student
 
 _KINDS: Mapping[str, type[Result]] = {"flash": MemoryMeasurement,
                                       "materialised": MemoryMeasurement, "sweep": MemorySweep}
@@ -58,6 +59,23 @@ def measure_memory(recorded: str = "", model: str | None = None) -> MemoryRun:
     """
     found = recorded_or(recorded, lambda: _measure(model), _KINDS)
     return MemoryRun(**found)
+
+
+def consistent(student: Student) -> None:
+    """A check for the lab: `measured` is a record of memory whose parts add up."""
+    run = student.record("measured", "MemoryRun")
+    kinds = ("parameters", "gradients", "optimizer", "cast_copies", "activations", "logits",
+             "transient")
+    for step in (run.flash, run.materialised):
+        peak = student.number("the measured peak", step.memory_bytes["peak"], low=1)
+        if step.backend == "tracker" and step.memory_bytes["logits"] is not None:
+            parts = sum(student.number(kind, step.memory_bytes[kind], low=0) for kind in kinds)
+            student.close("the sum of the parts", parts, peak, rtol=2e-3)
+        listed = sum(student.number("a saved tensor", t.bytes, low=1) for t in step.saved_tensors)
+        student.close("the sum of the tensors that a block keeps", listed,
+                      step.saved_bytes_per_block, rtol=1e-6)
+    student.require(run.materialised.saved_bytes_per_block > run.flash.saved_bytes_per_block,
+                    "Materialised attention should keep more than tiled attention.")
 
 
 def configuration(device_type: str, model: str | None = None) -> RunConfig:

@@ -11,6 +11,7 @@ from .. import workspace
 from ..results import DeviceProfile, Result, RooflineMeasurement
 from ..units import si, significant
 from .recording import recorded_or
+from .student import Student
 
 _KINDS: Mapping[str, type[Result]] = {"profile": DeviceProfile, "roofline": RooflineMeasurement}
 
@@ -54,6 +55,22 @@ def measure_kernels(recorded: str = "", model: str | None = None) -> RooflineRun
         with contextlib.suppress(OSError):  # a disk that cannot be written: the notebook has it
             workspace.put("labs", "lab_03", run.points())
     return run
+
+
+def consistent(student: Student) -> None:
+    """A check for the lab: `measured` is a record in which nothing beats the roofs."""
+    roof = student.record("measured", "RooflineRun").roofline
+    peak = student.number("the measured peak", roof.peak_flops_per_second, low=1e6)
+    bandwidth = student.number("the measured bandwidth", roof.bytes_per_second, low=1e6)
+    for kernel in roof.kernels:
+        work = student.number(f"the FLOP of {kernel.name}", kernel.flops, low=1)
+        traffic = student.number(f"the bytes of {kernel.name}", kernel.traffic_bytes, low=1)
+        seconds = student.number(f"the seconds of {kernel.name}", kernel.seconds, low=1e-9)
+        best = min(peak, work / traffic * bandwidth)
+        if not kernel.cache_resident:
+            student.require(work / seconds <= 1.15 * best,
+                            f"{kernel.name} beats the roof: no operation can. Measure again on a "
+                            "quieter machine.")
 
 
 def _measure(model: str | None) -> dict[str, Result]:
