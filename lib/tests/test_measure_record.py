@@ -17,7 +17,7 @@ import pytest
 import torch
 from ironlaw import cli, recordings, results
 from ironlaw.errors import InputError, UnavailableError
-from ironlaw.measure import device, record
+from ironlaw.measure import device, record, record_plan
 from ironlaw.measure.record import Instrument, compact
 from ironlaw.results import MemorySweep, Result
 from ironlaw.results_systems import RecordingIndex
@@ -194,15 +194,24 @@ def test_a_recording_is_named_after_the_kind_of_device() -> None:
 
 
 def test_the_plan_suits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu = record.available(device.find("cpu"))
+    cpu = record.available(device.find("cpu"), Path("."))
     names = [one.name for one in cpu]
     assert len(names) == len(set(names))
     assert set(names) >= {"device", "step", "memory", "attention", "precision", "recompute",
                           "pipeline", "trace", "scaling", "roofline", "energy", "activations"}
     monkeypatch.setattr(record, "supports", lambda target, dtype: "")
     gpu = device.Device(torch.device("cuda", 0), "GPU", 8e10, 16, None, {})
-    more = {one.name for one in record.available(gpu)}
+    more = {one.name for one in record.available(gpu, Path("."))}
     assert more >= {"step_gpt2-1558m", "memory_gpt2-1558m"}
+
+
+def test_a_resumed_step_finds_the_recorded_peak(tmp_path: Path) -> None:
+    assert record_plan.recorded_profile(tmp_path) is None
+    (tmp_path / "device.json").write_text('{"schema": 1, "kind": "memory"}')
+    assert record_plan.recorded_profile(tmp_path) is None
+    held = recordings.load(recordings.names()[0], "device")
+    (tmp_path / "device.json").write_text(json.dumps(held.to_json()))
+    assert record_plan.recorded_profile(tmp_path) == held
 
 
 def test_the_command_records_resumes_and_prints_json(

@@ -71,9 +71,9 @@ def record(
     """
     here = find(device)
     number("minutes", minutes, low=0.05, high=600.0)
-    todo = list(instruments if instruments is not None else available(here))
-    chosen = [choice("only", name, [one.name for one in todo]) for name in only or []]
     folder = Path(out) / recording_name(here)
+    todo = list(instruments if instruments is not None else available(here, folder))
+    chosen = [choice("only", name, [one.name for one in todo]) for name in only or []]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -260,11 +260,12 @@ def _replace(file: Path, data: bytes) -> None:
 
 # --- what is recorded ---------------------------------------------------------------------
 
-def available(here: Device) -> list[Instrument]:
+def available(here: Device, folder: Path) -> list[Instrument]:
     """The instruments for `here`, the most valuable first, with sizes that suit it.
 
-    Each imports its module when it runs. On an accelerator models are real ones; a CPU
-    gets nano, whose step takes a fraction of a second.
+    A step's MFU takes the peak that `folder` holds, where it is not measured anew. Each
+    imports its module when it runs. On an accelerator models are real ones; a CPU gets
+    nano, whose step takes a fraction of a second.
     """
     from . import record_plan
 
@@ -273,4 +274,4 @@ def available(here: Device) -> list[Instrument]:
         half = "amp-fp16" if supports(here.torch_device, "bf16") else "amp-bf16"
     base = (RunConfig(model="gpt2-124m", batch=16, precision=half, optimizer="adamw-fused")
             if here.type == "cuda" else RunConfig(batch=4, seq=128))
-    return record_plan.instruments(here, base)
+    return record_plan.instruments(here, base, folder)

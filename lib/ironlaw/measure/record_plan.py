@@ -7,6 +7,7 @@ a learner is least likely to be able to measure.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from ..config import RunConfig
 from ..results import DeviceProfile, Result
@@ -16,7 +17,7 @@ from .record import Instrument
 _LARGER = (("gpt2-350m", 8), ("gpt2-774m", 4), ("gpt2-1558m", 4))
 
 
-def instruments(here: Device, base: RunConfig) -> list[Instrument]:
+def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]:
     """All of them for `here`; `base` is the training step that they share."""
     made: dict[str, DeviceProfile] = {}
     on_gpu = here.type == "cuda"
@@ -30,7 +31,7 @@ def instruments(here: Device, base: RunConfig) -> list[Instrument]:
         def make(here: Device, seconds: float) -> Result:
             from .step import measure_step
             return measure_step(config, steps=30 if on_gpu else 10, warmup=3, device=here,
-                                profile=made.get("profile"))
+                                profile=made.get("profile") or recorded_profile(folder))
         return Instrument(_named("step", config, base), 1.0, 15.0, make)
 
     def memory(config: RunConfig) -> Instrument:
@@ -106,6 +107,14 @@ def instruments(here: Device, base: RunConfig) -> list[Instrument]:
     else:
         whole.append(memory(RunConfig(model="gpt2-124m", batch=4, precision="amp-bf16")))
     return whole
+
+
+def recorded_profile(folder: Path) -> DeviceProfile | None:
+    """The device profile that an earlier run left in `folder`, or None."""
+    try:
+        return DeviceProfile.from_json((folder / "device.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _named(what: str, config: RunConfig, base: RunConfig) -> str:
