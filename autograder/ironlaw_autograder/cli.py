@@ -17,6 +17,7 @@ COMMANDS = {
     "release": "write a tree for students, without solutions and autograder",
     "grade": "grade a folder of submissions in isolation",
     "simulate": "grade a synthetic class whose grades are known",
+    "sandbox": "say whether student code can run in isolation here",
     "key": "print one student's figures and right answers",
 }
 

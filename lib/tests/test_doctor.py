@@ -166,7 +166,8 @@ def test_a_profile_is_judged_by_device_age_and_version() -> None:
 
 
 def test_a_bubblewrap_that_may_do_nothing_is_not_enough(
-        monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor.sys, "executable", str(tmp_path / "python"))  # no autograder
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
     refused = SimpleNamespace(returncode=1, stderr="No permissions to create new namespace\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
@@ -179,6 +180,28 @@ def test_a_bubblewrap_that_may_do_nothing_is_not_enough(
     assert doctor.sandbox().state == OK
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     assert "apt-get install bubblewrap" in doctor.sandbox().next_step
+
+
+@pytest.mark.parametrize(("told", "state"), [
+    ({"works": True, "reason": "", "next_step": ""}, OK),
+    ({"works": False, "reason": "bubblewrap fails", "next_step": "Move it."}, MISSING),
+    (None, MISSING),
+])
+def test_an_installed_autograder_is_asked_whether_its_own_sandbox_works(
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: dict[str, object] | None,
+        state: str) -> None:
+    said = json.dumps(told) if told else "Traceback"
+    grader = tmp_path / "ironlaw-autograder"
+    grader.write_text(f"#!/bin/sh\n[ \"$*\" = 'sandbox --json' ] && echo '{said}'\n", "utf-8")
+    grader.chmod(0o755)
+    monkeypatch.setattr(doctor.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
+    found = doctor.sandbox()
+    assert found.state == state
+    assert found.state == OK or found.next_step
+    if told and told["reason"]:
+        assert str(told["reason"]) in found.found
+        assert found.next_step == "Move it."
 
 
 def test_a_browser_is_found_where_it_is_named(

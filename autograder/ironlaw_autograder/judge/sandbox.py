@@ -23,11 +23,14 @@ HOME = "/home/student"
 _INSIDE = Path(__file__).with_name("inside")
 # One user per concurrent sandbox: the limit on processes counts per user.
 _FIRST_UID = 231_000
-_NEXT_STEP = (
-    "Install bubblewrap (Debian, Ubuntu: `apt-get install bubblewrap`) on Linux with user "
-    "namespaces, or grade as root; in a container, start it with `--privileged` or with the "
-    "capability SYS_ADMIN. Without isolation, and only for a class that you trust: --accept-risk."
-)
+# Writable, limited in size, and empty at first: where a student's process may write.
+_PRIVATE = ("/tmp", "/dev/shm", HOME)
+_OPEN = " Without isolation, and only for a class that you trust: --accept-risk."
+_INSTALL = "Install bubblewrap on Linux (Debian, Ubuntu: `apt-get install bubblewrap`)." + _OPEN
+_ALLOW = ("Allow user namespaces on this system, or grade as root; in a container, start it with "
+          "`--privileged` or with the capability SYS_ADMIN." + _OPEN)
+_MOVE = ("Bubblewrap itself works, but this Python or the course cannot be read inside it. Put "
+         "both into folders that every user may read." + _OPEN)
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,19 @@ def command(blocked: tuple[str, ...], disk_bytes: int) -> list[str]:
     else:
         words += ["--unshare-user", "--disable-userns"]
     words += _system()
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    for folder in _PRIVATE:
+        words += [*_parents(folder), "--perms", "1777", "--size", str(disk_bytes),
+                  "--tmpfs", folder]
+    # Later mounts cover earlier ones: whatever must be seen comes after the private folders,
+    # because a checkout or an environment may well lie inside one of them.
     for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
-        if not prefix.startswith("/usr"):
+        if not Path(prefix).is_relative_to("/usr"):
             words += _mount(prefix, prefix)
     words += _hidden_packages()
     words += _mount(str(package), "/course/ironlaw") + _mount(str(_INSIDE), "/agent/inside")
     for module in blocked:
         words += _blocked(package, module)
-    limit = str(disk_bytes)
-    words += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in ("/tmp", "/dev/shm", HOME):
-        words += [*_parents(folder), "--perms", "1777", "--size", limit, "--tmpfs", folder]
     words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", HOME]
     for name, value in environment().items():
         words += ["--setenv", name, value]
@@ -101,7 +106,11 @@ def problem() -> str | None:
         return f"bubblewrap needs Linux; this is {sys.platform}."
     if shutil.which("bwrap") is None:
         return "bubblewrap (`bwrap`) is not installed."
-    words = [*command((), 1_000_000), sys.executable, "-c", "import socket"]
+    who = identity()
+    # As that user, because a folder that only root may enter looks fine to root.
+    become = "" if who.uid is None else f"os.setresuid({who.uid}, {who.uid}, {who.uid}); "
+    words = [*command((), 1_000_000), sys.executable, "-c",
+             f"import os; {become}import inside, ironlaw.errors, traitlets"]
     tried = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     return None if tried.returncode == 0 else f"bubblewrap fails: {tried.stderr.strip()[-300:]}"
 
@@ -110,13 +119,21 @@ def require() -> None:
     """Raise `UnavailableError` with reason and fix unless a sandbox works here."""
     reason = problem()
     if reason is not None:
-        raise UnavailableError("The sandbox", reason, _NEXT_STEP)
+        raise UnavailableError("The sandbox", reason, next_step(reason))
+
+
+def next_step(reason: str) -> str:
+    """What to do about a `problem`; installing bubblewrap mends only its absence."""
+    if not reason.startswith("bubblewrap fails"):
+        return _INSTALL
+    began = any(word in reason for word in ("execvp", "Error: ", "Fatal Python error"))
+    return _MOVE if began else _ALLOW
 
 
 def _bubblewrap() -> str:
     found = shutil.which("bwrap")
     if found is None:
-        raise UnavailableError("bubblewrap", "student code runs inside it.", _NEXT_STEP)
+        raise UnavailableError("bubblewrap", "student code runs inside it.", _INSTALL)
     return found
 
 
@@ -142,7 +159,8 @@ def _parents(target: str) -> list[str]:
     """Folders above a mount, readable: bubblewrap would make them for root alone."""
     words: list[str] = []
     for folder in reversed(Path(target).parents):
-        if str(folder) != "/" and not str(folder).startswith(("/usr", "/dev")):
+        made_before = str(folder) in ("/", "/dev", *_PRIVATE) or folder.is_relative_to("/usr")
+        if not made_before:
             words += ["--perms", "0755", "--dir", str(folder)]
     return words
 
@@ -158,7 +176,7 @@ def _hidden_packages() -> list[str]:
         found = importlib.util.find_spec(name)
         folder = Path(str(found.origin)).parent if found and found.origin else Path("/nowhere")
         if any(folder.is_relative_to(p) for p in (sys.prefix, sys.base_prefix, "/usr")):
-            words += ["--tmpfs", str(folder)]
+            words += _empty(str(folder))
     return words
 
 
@@ -170,5 +188,9 @@ def _blocked(package: Path, module: str) -> list[str]:
         return ["--ro-bind", str(_INSIDE / "blocked"), str(inside)]
     words = ["--ro-bind", str(_INSIDE / "blocked" / "__init__.py"), f"{inside}.py"]
     if (path.parent / "__pycache__").is_dir():  # compiled copies tell as much as the source
-        words += ["--tmpfs", str(inside.parent / "__pycache__")]
+        words += _empty(str(inside.parent / "__pycache__"))
     return words
+
+
+def _empty(folder: str) -> list[str]:
+    return ["--tmpfs", folder, "--remount-ro", folder]
