@@ -175,6 +175,11 @@ def test_no_object_breaks_the_judge_or_earns_by_accident(answer: Any, claimed: A
             assert any(math.isclose(float(answer), value, rel_tol=0.01) for value in near)
 
 
+def test_an_impossible_number_is_refused_as_such() -> None:
+    for answer in (0, -0.0, -value_of("ada")):
+        assert "greater than zero" in refusal("V1.3", answer)
+
+
 def test_a_missing_variable_is_named() -> None:
     with pytest.raises(StudentFault, match="answer_V1_1 is not defined"):
         judge(student("ada"), "V1.1")

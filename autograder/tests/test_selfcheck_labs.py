@@ -206,6 +206,50 @@ def test_what_cannot_be_read_is_said_before_it_is_handed_in(
         exec(compile(visible(1, name), name, "exec"), {**names, "__name__": "__main__"})
 
 
+def test_an_impossible_number_is_read_named_and_found_by_validate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = compile(visible(1, "v1-3"), "c", "exec")
+    exec(code, {"answer_V1_3": -5, "__name__": "__main__"})
+    assert "Read as -5 GB. That is impossible" in capsys.readouterr().out
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    with pytest.raises(CheckError, match="impossible"):
+        exec(code, {"answer_V1_3": -5, "__name__": "__main__"})
+    exec(code, {"answer_V1_3": 5, "__name__": "__main__"})
+
+
+FORMS = {'""': "between the quotes", "None": "in place of None", "[]": "between the brackets"}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_form_says_where_its_answer_goes(section: int) -> None:
+    """Each answer cell tells about the empty value that it holds, and about no other."""
+    asked = 0
+    for cell in labs.release(lab(section)).cells:
+        name = label(cell)["grade_id"]
+        if cell.cell_type != "code" or not name.startswith("answer-"):
+            continue
+        form, stub = cell.source.splitlines()
+        empty, how = form.partition(" = ")[2].split("  # ")
+        assert how.startswith(FORMS[empty]), form
+        assert not any(word in stub for word in ("quotes", "brackets", "None"))
+        asked += 1
+    items = [i for i in JUDGED if i.section == section]
+    assert asked == len(items) + len(variants.in_section(section))
+    for item in items:
+        question = cells(section)[f"question-{item.id.replace('.', '-')}"].source
+        assert ("True or false?" in question) == isinstance(item, TrueFalse)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_first_cell_says_which_keys_are_public(section: int) -> None:
+    head = " ".join(lab(section).source.cells[0].source.split())
+    last = max(int(i.id.split(".")[1]) for i in BANK.values() if i.section == section)
+    assert f"The key to questions {section}.1 to {section}.{last} comes with the course" in head
+    assert ("are secret" in head) == bool(variants.in_section(section))
+    assert "{" not in head
+
+
 def test_a_reading_does_not_say_whether_it_is_right(capsys: pytest.CaptureFixture[str]) -> None:
     for answer in (BANK["1.1"].key, "B"):
         exec(compile(visible(1, "1-1"), "c", "exec"), {"answer_1_1": answer, "__name__": "x"})

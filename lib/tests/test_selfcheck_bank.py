@@ -9,8 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from ironlaw import cli, selfcheck, workspace
+from ironlaw import cli, selfcheck, units, workspace
 from ironlaw.errors import InputError
+from ironlaw.hardware import accelerator
+from ironlaw.predict.iron_law import levers
 from ironlaw.selfcheck import figures, forms, loader, page, record, text, variants
 from ironlaw.selfcheck.checks import check
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, TrueFalse, Written
@@ -73,6 +75,34 @@ def test_a_changed_number_or_comparison_is_found() -> None:
                 assert figures.audit([dataclasses.replace(item, figures=(wrong,))]), figure.name
                 bent += 1
     assert bent >= 5
+
+
+def test_sums_written_out_in_the_bank_add_up() -> None:
+    found = 0
+    for item in ITEMS:
+        for said in item.texts():
+            for a, b, total in re.findall(r"([\d.]+) \+ ([\d.]+) = ([\d.]*\d)", said):
+                assert float(a) + float(b) == pytest.approx(float(total)), (item.id, said)
+                found += 1
+    assert found >= 2
+
+
+def test_the_key_of_1_1_is_what_the_levers_of_chapter_1_say() -> None:
+    """With money the peak has more headroom, so the question has to say that there is none."""
+    item = BANK["1.1"]
+    assert isinstance(item, Choice)
+    a100, h100 = (accelerator(name).peak("bf16") for name in ("A100 80GB SXM", "H100 SXM"))
+
+    def strongest(best_peak: float) -> str:
+        return levers(1.5e21, a100, 0.38, least_operations=0.9 * 1.5e21,
+                      best_peak_flops_per_second=best_peak, best_utilisation=0.50)[0].term
+
+    assert strongest(h100) == "R_peak"
+    assert "hardware budget is spent" in item.stem
+    assert "R_peak is a lever too" in item.explanation
+    assert f"{units.significant(h100 / a100, 2)} times as fast" in item.explanation
+    assert strongest(a100) == "eta_hw"
+    assert item.option(item.key).text.startswith("η_hw")
 
 
 def test_a_figure_may_only_call_the_library() -> None:

@@ -85,6 +85,16 @@ def test_any_text_is_an_id_or_refused_in_words(student: str, place: int) -> None
     assert repr(variants.show(problem.id, student)).endswith(("exact.", "%."))
 
 
+@pytest.mark.parametrize(("found", "named"), [
+    (-5.0, "this is a negative number"), (0.0, "this is zero"), (-0.0, "this is zero"),
+    (5.0, ""), (1e-12, "")])
+def test_an_amount_that_cannot_be_is_read_and_named(found: float, named: str) -> None:
+    said = variants.read_back("V1.3", found)
+    assert said.startswith(f"Read as {found:.6g} GB.")
+    assert ("impossible" in said) == bool(named)
+    assert named in said
+
+
 class Odd(str):
     """A string whose own methods must have no say."""
 

@@ -24,8 +24,16 @@ These are the questions of chapter {section}. Answer in the cells below each que
 run the cell after it: it tells how your answer will be read, not whether it is right.
 A question left empty earns nothing and costs nothing.
 
-When you are done, press **Validate**, which names what is still empty or cannot be read. Save,
-and hand in this one file."""
+{secrecy}
+
+When you are done, press **Validate**, which names what is still empty, cannot be read, or is
+no possible answer. Save, and hand in this one file."""
+
+_PUBLIC = """The key to questions {section}.1 to {section}.{last} comes with the course, for all to
+read, so their points are for answering and for the reasons you give"""
+
+_SECRET = """; only the answers
+to the problems with your own figures, at the end, are secret."""
 
 _CHECKS = """from ironlaw.lab import check
 from ironlaw.selfcheck.handin import readable
@@ -63,14 +71,17 @@ def labs() -> list[Lab]:
 def lab(section: int) -> Lab:
     """The self-check lab of `section`."""
     found = [item for item in loader.load().values() if item.section == section]
-    notebook = v4.new_notebook(cells=[_text(_INTRO.format(section=section))])
+    own = variant_cells.cells(section)
+    secrecy = _PUBLIC.format(section=section, last=len(found)) + (_SECRET if own else ".")
+    notebook = v4.new_notebook(cells=[_text(_INTRO.format(section=section, secrecy=secrecy))])
     for item in found:
         notebook.cells += _cells(item)
-    notebook.cells += variant_cells.cells(section)
+    notebook.cells += own
     notebook.metadata["ironlaw"] = {
         "title": f"Self-check {section}",
         "minutes": sum(item.minutes for item in found) + variant_cells.minutes(section),
-        "stub": "# Put your answer between the quotes or after the equals sign above.",
+        # One line for every kind of form: what goes where stands in the form itself.
+        "stub": "# Write into the line above, and leave the name before the equals sign as it is.",
     }
     return from_notebook(notebook, f"selfcheck_{section:02d}", f"bank/{section:02d}.toml")
 

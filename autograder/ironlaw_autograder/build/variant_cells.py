@@ -19,7 +19,7 @@ _INTRO = """## Your own figures
 
 The problems below have figures drawn from your id, so your neighbour's numbers will not help
 you. You may compute in extra cells, by hand, or with `ironlaw.predict`. An answer is a plain
-number in the unit asked for; 1 GB is 10⁹ bytes and 1 TFLOP 10¹² FLOP.
+number in the unit asked for, greater than zero; 1 GB is 10⁹ bytes and 1 TFLOP 10¹² FLOP.
 
 First say who you are: write your id between the quotes, the user name or e-mail address
 by which your course lists you, and run the cell. On JupyterHub, leave it empty and run it: your
@@ -36,7 +36,7 @@ STUDENT_ID = variants.sign_in(STUDENT_ID)"""
 
 _SHOW = """variants.show("{id}", STUDENT_ID)"""
 
-_ANSWER = """{variable} = None  # a number, in {unit}
+_ANSWER = """{variable} = None  # in place of None, a number, in {unit}
 ### BEGIN SOLUTION
 {variable} = {value!r}
 ### END SOLUTION"""

@@ -42,6 +42,8 @@ def judge(student: Student, id: str) -> None:
     if owner and claimed and owner != claimed:
         student.say(_mismatch(claimed, owner))
         student.say("The answer fits the figures of neither.")
+    if variants.impossible(found):
+        student.fail(f"{found:.6g} {problem.unit} is not right. {variants.impossible(found)}")
     # What the student saw is what was reckoned with.
     slip = slip_in(found, variants.variant(id, ids[-1]))
     student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""))

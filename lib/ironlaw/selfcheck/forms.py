@@ -35,8 +35,10 @@ def variable(item: Item, what: str = "answer") -> str:
 
 def prompt_markdown(item: Item) -> str:
     """The question as Markdown, with its points and time, and without any hint of the key."""
+    lead = "**True or false?** " if isinstance(item, TrueFalse) else ""
     lines = [f"### {item.id} · {to_markdown(item.topic)}",
-             f"*{_points(item.points)} · about {item.minutes} min*", to_markdown(item.stem)]
+             f"*{_points(item.points)} · about {item.minutes} min*",
+             lead + to_markdown(item.stem)]
     match item:
         case Choice():
             lines.append("\n".join(f"- **{o.letter}.** {to_markdown(o.text)}"
@@ -57,14 +59,15 @@ def answer_stub(item: Item) -> str:
     match item:
         case Choice():
             letters = ", ".join(o.letter for o in item.options)
-            return f'{name} = ""  # one letter: {letters}\n'
+            return f'{name} = ""  # between the quotes, one letter: {letters}\n'
         case TrueFalse():
-            return (f"{name} = None  # True or False\n"
+            return (f"{name} = None  # in place of None, True or False\n"
                     f'{variable(item, "reason")} = ""  # one or two sentences\n')
         case Order():
-            return f"{name} = []  # the {len(item.rows)} row numbers, earliest first\n"
+            return (f"{name} = []  # between the brackets, the {len(item.rows)} row numbers, "
+                    "earliest first, with commas\n")
         case FillIn():
-            return f'{name} = ""  # the missing word\n'
+            return f'{name} = ""  # between the quotes, the missing word\n'
     return ""
 
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 def readable(id: str) -> Callable[[Student], None]:
     """A check for `ironlaw.lab.check`: fails when the answer to `id` cannot be read.
 
-    An answer that is still missing is only mentioned, so that a notebook can be run from
-    top to bottom; nbgrader's Validate, which looks for gaps, gets it as a failure.
+    An answer that is still missing, or a number that no figures lead to, is only mentioned,
+    so that a notebook can be run from top to bottom; nbgrader's Validate, which looks for
+    such things, gets it as a failure.
     """
 
     def as_a_reader(student: Student) -> None:
-        said, blank = _number(student, id) if id in variants.load() else _question(student, id)
-        if blank and os.environ.get("NBGRADER_EXECUTION") == "validate":
+        said, amiss = _number(student, id) if id in variants.load() else _question(student, id)
+        if amiss and os.environ.get("NBGRADER_EXECUTION") == "validate":
             student.fail(f"{id}: {said}")
         student.say(f"{id}: {said}")
 
@@ -42,4 +43,5 @@ def _number(student: Student, id: str) -> tuple[str, bool]:
     answer = student.value(variants.variable(id))
     if answer is None:
         return f"No answer yet. Give a number, in {variants.load()[id].unit}.", True
-    return variants.read_back(id, student.number(id, answer)), False
+    found = student.number(id, answer)
+    return variants.read_back(id, found), bool(variants.impossible(found))

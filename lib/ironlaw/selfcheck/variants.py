@@ -165,7 +165,19 @@ def variable(id: str) -> str:
 def read_back(id: str, found: float) -> str:
     """How a number will be read as the answer to problem `id`, without saying if it is right."""
     problem = load()[choice("id", id, load())]
-    return f"Read as {found:.6g} {problem.unit}."
+    return f"Read as {found:.6g} {problem.unit}. {impossible(found)}".rstrip()
+
+
+def impossible(found: float) -> str:
+    """Why `found` cannot answer any problem, whatever its figures; '' when it could.
+
+    Every problem asks for an amount that is greater than zero; the tests hold this for all
+    figures that anybody can get.
+    """
+    if found > 0:
+        return ""
+    what = "a negative number" if found < 0 else "zero"
+    return f"That is impossible: the answer is an amount greater than zero, and this is {what}."
 
 
 def in_section(section: int) -> list[Problem]:
