@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 import lab_browser
 import pytest
-from ironlaw import course, workspace
+from ironlaw import course, start, workspace
 from ironlaw.errors import InputError
 from ironlaw.selfcheck import checks, loader, record
 from ironlaw.start import keep, overview
@@ -64,19 +66,81 @@ def test_a_row_for_every_chapter_that_exists_and_no_other(copy: Path) -> None:
     assert shown.count("<tr>") == 3
     assert "Law &amp; order" in shown
     assert "href='../labs/lab_01_iron_law/lab_01_iron_law.ipynb'" in shown
-    assert "2, 4, 5, 6, 7, 8 are not written yet" in shown
+    assert "2, 4, 5, 6, 7 and 8 are not written yet" in shown
 
 
 def test_chapters_not_written_are_named_plainly() -> None:
     assert overview.unwritten(()) == ""
     assert overview.unwritten((8,)).startswith("Chapter 8 is not written yet. Its")
     assert overview.unwritten((3, 4, 5)).startswith("Chapters 3 to 5 are not written yet. Their")
+    assert overview.unwritten((4, 3)).startswith("Chapters 3 and 4 are not written yet. Their")
+    assert overview.written(()) == ""
+    assert overview.written((1,)) == "Chapter 1 is here to read."
+    assert overview.written((1, 2, 5)) == "Chapters 1, 2 and 5 are here to read."
+
+
+def test_the_page_says_which_chapters_exist_and_what_its_lab_column_is(copy: Path) -> None:
+    found = overview.overview(copy)
+    for shown in (str(found), found._repr_html_()):
+        assert "Chapters 1 and 3 are here to read." in shown
+        assert "counts the answer cells that you have changed" in shown
+        assert "shows no points" in shown
+    rows = tuple(dataclasses.replace(row, labs=()) for row in found.rows)
+    assert "shows no points" not in str(overview.Overview(rows, ()))
+    assert str(overview.Overview((), ())) == ""
+
+
+def test_a_chapter_marks_itself_and_the_page_shows_it(copy: Path) -> None:
+    page = StartPage(folder=copy)
+    for number in (1, 3):
+        start.mark_read(number)
+    assert [row.read for row in page.refresh().rows] == [True, True]
+    assert page.marks[3].description == "● Chapter 3 read"
+    start.mark_read(3, False)
+    assert [row.read for row in page.refresh().rows] == [True, False]
+
+
+CHAPTERS = sorted((ROOT / "chapters").glob("*.md"))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda p: p.stem)
+def test_each_chapter_marks_itself_and_no_other(chapter: Path) -> None:
+    text, number = chapter.read_text(encoding="utf-8"), int(chapter.name[:2])
+    assert re.findall(r"start\.mark_read\((\d+)\)", text) == ([str(number)] if number else [])
+    assert 'put("read"' not in text, "start.mark_read knows the form of a mark"
+
+
+def test_marks_from_before_still_count_and_can_be_taken_away(copy: Path) -> None:
+    workspace.put("read", "1", True)
+    page = StartPage(folder=copy)
+    assert page.now.rows[0].read
+    start.mark_read(1)
+    assert "1 chapter marked as read" in keep.contents(workspace.read())
+    press(page, "● Chapter 1 read")
+    assert not page.now.rows[0].read
+    assert "0 chapters marked as read" in keep.contents(workspace.read())
+
+
+@pytest.mark.parametrize("chapter", [0, -1, 100, 1.5, "1", None, True])
+def test_a_chapter_that_cannot_be_is_refused_by_name(chapter: Any) -> None:
+    with pytest.raises(InputError, match="chapter"):
+        start.mark_read(chapter)
+    assert workspace.get("read") == {}
+
+
+def test_a_mark_costs_a_chapter_next_to_nothing(tmp_path: Path) -> None:
+    code = ("import sys\nfrom ironlaw import start\nstart.mark_read(1)\n"
+            "print([m for m in ('ipywidgets', 'IPython', 'numpy', 'torch', 'matplotlib', "
+            "'ironlaw.selfcheck', 'ironlaw.start.overview') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**os.environ, "IRONLAW_HOME": str(tmp_path)})
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_states_follow_the_learner(copy: Path) -> None:
     item = loader.load()["1.1"]
     record.keep(item, item.key, checks.check(item, item.key))
-    overview.mark_read(1)
+    start.mark_read(1)
     lab = copy.parent / LAB
     lab.write_text(lab.read_text(encoding="utf-8").replace("a = None", "a = 6"), encoding="utf-8")
     row = overview.overview(copy).rows[0]
@@ -85,7 +149,7 @@ def test_the_states_follow_the_learner(copy: Path) -> None:
     assert row.labs[0].state == "1 of 2 answers begun"
     assert row.hand_in is not None
     assert row.hand_in.state == "not started"
-    overview.mark_read(1, False)
+    start.mark_read(1, False)
     assert not overview.overview(copy).rows[0].read
 
 
@@ -160,7 +224,7 @@ def test_save_empty_restore_and_undo(copy: Path, tmp_path: Path) -> None:
 def test_only_what_is_ticked_is_emptied(copy: Path) -> None:
     page = StartPage(folder=copy)
     workspace.guess("days", 3.0)
-    overview.mark_read(1)
+    start.mark_read(1)
     for name, tick in page.keep.ticks.items():
         tick.value = name == "read"
     press(page, "Yes, empty these")
@@ -174,7 +238,7 @@ def test_only_what_is_ticked_is_emptied(copy: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "answers": 3}', "\ud800",
                                   "[" * 9999])
 def test_a_foreign_file_changes_nothing(copy: Path, tmp_path: Path, text: str) -> None:
-    overview.mark_read(1)
+    start.mark_read(1)
     before = workspace.read()
     page = StartPage(folder=copy)
     data = text.encode("utf-8", "surrogatepass")
@@ -211,7 +275,7 @@ def test_saving_never_writes_over_another_file(copy: Path) -> None:
 
 
 def test_no_backup_replaces_another() -> None:
-    overview.mark_read(1)
+    start.mark_read(1)
     first = workspace.reset()
     second = workspace.reset()
     assert first is not None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .. import workspace
 from ..errors import InputError, IronlawError
 from ..selfcheck import page as look
+from .marks import chapters_read
 
 if TYPE_CHECKING:
     import ipywidgets as w
@@ -176,7 +177,7 @@ def is_saved_state(file: Path) -> bool:
 
 def contents(state: Mapping[str, Any]) -> str:
     """What a state holds, counted in words."""
-    read = sum(value is True for value in state["read"].values())
+    read = len(chapters_read(state["read"]))
     said = [(len(state["answers"]), "answer", "answers"),
             (len(state["guesses"]), "committed guess", "committed guesses"),
             (read, "chapter marked as read", "chapters marked as read")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,14 @@ from .. import course, workspace
 from ..errors import UnavailableError
 from ..selfcheck import record
 from ..selfcheck.text import to_html, to_plain
+from .marks import is_read
 
 # Which labs measure what a chapter teaches.
 LABS_OF = {1: (1,), 2: (2, 3), 3: (4,), 4: (5,), 5: (6, 7, 8), 6: (9,), 8: (10,)}
+LAB_NOTE = (
+    "The column *Lab* counts the answer cells that you have changed in your copy of a lab; the "
+    "same goes for a notebook to hand in. It shows no points, nor whether an answer is right: for "
+    "that, run the checks in the lab itself. Points come from whoever grades what you hand in.")
 _CHAPTER = re.compile(r"chapters/(\d\d)_\w+\.ipynb")
 _HAND_IN = re.compile(r"labs/selfcheck_(\d\d)/selfcheck_\d\d\.ipynb")
 _LAB = re.compile(r"labs/lab_(\d\d)_\w+/lab_\d\d_\w+\.ipynb")
@@ -54,11 +59,19 @@ class Overview:
     rows: tuple[Row, ...]
     unwritten: tuple[int, ...]
 
+    def notes(self) -> list[str]:
+        """What the table cannot say by itself: which chapters exist, what a lab's state means."""
+        here = written([row.number for row in self.rows])
+        told = [f"{here} {unwritten(self.unwritten)}".strip()]
+        if any(row.labs for row in self.rows):
+            told.append(LAB_NOTE)
+        return [line for line in told if line]
+
     def __str__(self) -> str:
         lines = [f"{row.chapter.title}: {_mark(row.read)}; self-check {row.selfcheck}; "
                  + (", ".join(f"{lab.title} {lab.state}" for lab in row.labs) or "no lab yet")
                  for row in self.rows]
-        return "\n".join([*lines, to_plain(unwritten(self.unwritten))]).strip()
+        return "\n".join([*lines, *map(to_plain, self.notes())])
 
     def _repr_html_(self) -> str:
         body = "".join(
@@ -68,10 +81,9 @@ class Overview:
             f"<td style='text-align:left'>{_labs(row.labs)}</td></tr>" for row in self.rows)
         heads = "".join(f"<th scope='col' style='text-align:left'>{name}</th>"
                         for name in ("Chapter", "Read", "Self-check", "Lab"))
-        more = unwritten(self.unwritten)
         return ("<table><caption>Where you stand</caption>"
                 f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-                + (f"<p>{to_html(more)}</p>" if more else ""))
+                + "".join(f"<p>{to_html(line)}</p>" for line in self.notes()))
 
 
 def overview(folder: Path | None = None) -> Overview:
@@ -94,21 +106,19 @@ def overview(folder: Path | None = None) -> Overview:
         rows.append(Row(
             number=number,
             chapter=Entry(title(root / name), Path(name).name),
-            read=marks.get(key(number)) is True,
+            read=is_read(marks, number),
             selfcheck=_answered(questions) if questions else "no questions yet",
             hand_in=_lab(root, hand_ins[number], here) if number in hand_ins else None,
             labs=tuple(_lab(root, labs[n], here) for n in LABS_OF.get(number, ()) if n in labs)))
     return Overview(tuple(rows), tuple(s for s in progress if s not in chapters))
 
 
-def key(chapter: int) -> str:
-    """The name of a chapter's mark in the workspace's section `read`."""
-    return f"{chapter:02d}"
-
-
-def mark_read(chapter: int, yes: bool = True) -> None:
-    """Mark a chapter as read, or take the mark away."""
-    workspace.put("read", key(chapter), yes)
+def written(chapters: Sequence[int]) -> str:
+    """A sentence on the chapters that there are, or nothing."""
+    if not chapters:
+        return ""
+    be = "is" if len(chapters) == 1 else "are"
+    return f"{_named(chapters)} {be} here to read."
 
 
 def unwritten(sections: Iterable[int]) -> str:
@@ -116,14 +126,10 @@ def unwritten(sections: Iterable[int]) -> str:
     numbers = sorted(sections)
     if not numbers:
         return ""
-    if len(numbers) == 1:
-        which, its = f"Chapter {numbers[0]} is", "Its"
-    elif numbers == list(range(numbers[0], numbers[-1] + 1)):
-        which, its = f"Chapters {numbers[0]} to {numbers[-1]} are", "Their"
-    else:
-        which, its = f"Chapters {', '.join(map(str, numbers))} are", "Their"
-    return (f"{which} not written yet. {its} self-check questions are there already: run "
-            f'`from ironlaw import selfcheck; selfcheck.show("{numbers[0]}")`, for instance.')
+    be, its = ("is", "Its") if len(numbers) == 1 else ("are", "Their")
+    run = f'from ironlaw import selfcheck; selfcheck.show("{numbers[0]}")'
+    return (f"{_named(numbers)} {be} not written yet. {its} self-check questions are there "
+            f"already: run `{run}`, for instance.")
 
 
 def title(notebook: Path) -> str:
@@ -147,6 +153,16 @@ def lab_state(mine: Path, shipped: Path) -> str:
     if begun == 0:
         return "not started"
     return f"{begun} of {len(empty)} answers begun"
+
+
+def _named(chapters: Sequence[int]) -> str:
+    """Chapter 3; Chapters 1 and 2; Chapters 3 to 8; Chapters 2, 4 and 6."""
+    first, last = chapters[0], chapters[-1]
+    if len(chapters) == 1:
+        return f"Chapter {first}"
+    if len(chapters) > 2 and list(chapters) == list(range(first, last + 1)):
+        return f"Chapters {first} to {last}"
+    return f"Chapters {', '.join(map(str, chapters[:-1]))} and {last}"
 
 
 def _lab(root: Path, name: str, here: Path) -> Entry:

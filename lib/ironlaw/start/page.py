@@ -6,7 +6,8 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .overview import Overview, mark_read, overview
+from .marks import mark_read
+from .overview import Overview, overview
 
 if TYPE_CHECKING:
     import ipywidgets as w
