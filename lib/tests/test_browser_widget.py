@@ -103,11 +103,53 @@ def test_a_workload_is_chosen_with_the_keyboard(notebook: lab_browser.Notebook) 
     assert button.get_attribute("aria-pressed") == "true"
 
 
-def test_a_guess_is_kept_and_compared(notebook: lab_browser.Notebook) -> None:
-    notebook.page.get_by_label("Your guess").fill("6")
-    notebook.page.get_by_role("button", name="Commit").focus()
-    notebook.page.keyboard.press("Enter")
-    notebook.page.get_by_text("Too high by a factor of 2.00").wait_for(timeout=10_000)
+def test_a_guess_is_kept_and_compared_by_enter_alone(notebook: lab_browser.Notebook) -> None:
+    page = notebook.page
+    field = page.get_by_label("Your guess")
+    field.fill("0")
+    page.keyboard.press("Enter")
+    page.get_by_text("guess = 0.0, but it must be").wait_for(timeout=10_000)
+    field.fill("6")
+    notebook.wait_idle()
+    page.keyboard.press("Enter")
+    page.get_by_text("Your guess is 6.00 days").wait_for(timeout=10_000)
+    button = page.get_by_role("button", name="Show the answer")
+    field.fill("60")
+    button.wait_for(state="detached", timeout=10_000)
+    notebook.wait_idle()
+    page.keyboard.press("Enter")
+    page.get_by_text("Your guess is 60.0 days").wait_for(timeout=10_000)
+    button.focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Too high by a factor of 20.0").wait_for(timeout=10_000)
+
+
+def test_a_typed_number_is_taken_as_typed_and_the_slider_goes_on_from_there(
+    notebook: lab_browser.Notebook,
+) -> None:
+    page = notebook.page
+    slider = handle(notebook, "Number of accelerators")
+    field = page.get_by_label("Number of accelerators, typed", exact=True)
+    for typed in ("307", "12", "1", "65536", "307"):
+        field.fill(typed)
+        field.press("Enter")
+        until(notebook, f"on {int(typed):,} ×")
+        page.wait_for_timeout(300)  # time for a slider to answer with a number of its own
+        notebook.wait_idle()
+        assert field.input_value() == typed
+        assert f"on {int(typed):,} ×" in words(notebook)
+        assert slider.get_attribute("aria-valuetext") == typed
+    for wrong in ("0", "1e400", "2.5"):
+        field.fill(wrong)
+        field.press("Enter")
+        until(notebook, f"accelerators = '{wrong}', but it must be a whole number")
+        assert field.input_value() == wrong
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    until(notebook, "on 362 ×")
+    assert field.input_value() == slider.get_attribute("aria-valuetext") == "362"
+    page.keyboard.press("ArrowLeft")
+    until(notebook, "on 307 ×")
 
 
 def test_tab_reaches_every_control_in_reading_order(notebook: lab_browser.Notebook) -> None:

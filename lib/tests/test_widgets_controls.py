@@ -32,7 +32,8 @@ OLD_API = HERE / "ipywidgets_7_7_1.json"
 
 @pytest.mark.parametrize(("text", "value"), [
     ("1500", 1500.0), (" 1,500 ", 1500.0), ("1_500", 1500.0), ("1 500 000", 1.5e6),
-    ("1.5e21", 1.5e21), ("-3", -3.0), ("1,500.5", 1500.5), ("", None), ("  ", None)])
+    ("1.5e21", 1.5e21), ("-3", -3.0), ("1,500.5", 1500.5), ("", None), ("  ", None),
+    ("\N{MINUS SIGN}3", -3.0)])
 def test_parse_reads_what_people_type(text: str, value: float | None) -> None:
     assert parse("x", text) == value
 
@@ -60,24 +61,83 @@ def ask(answer: Any = 3.0, **settings: Any) -> guess.Guess:
     return guess.Guess("ch1.days", "How many days?", unit="days", answer=answer, **settings)
 
 
+def commit(box: guess.Guess, text: str, presses: int = 2) -> None:
+    box.field.value = text
+    for _ in range(presses):
+        box.commit.click()
+
+
+def enter(box: guess.Guess) -> None:
+    """What a browser sends on Enter, in ipywidgets 7 and 8 alike."""
+    box.field._handle_custom_msg({"event": "submit"}, [])
+
+
 def test_the_answer_waits_for_the_guess() -> None:
     asked = []
     box = ask(lambda: asked.append(1) or 3.0)
     assert not asked
     assert "3" not in box.words.value
-    box.field.value = "6"
+    commit(box, "6", presses=1)
+    assert not asked
+    assert "Your guess is 6.00 days" in box.words.value
     box.commit.click()
     assert asked == [1]
     assert "You guessed 6.00 days; it is 3.00 days. Too high by a factor of 2.00" in box.words.value
     assert box.entry.layout.display == "none"
 
 
+def test_a_slip_is_corrected_before_the_answer_is_shown_and_not_after() -> None:
+    asked = []
+    box = ask(lambda: asked.append(1) or 3.0)
+    commit(box, "300", presses=1)
+    assert box.commit.description == "Show the answer"
+    assert workspace.get("guesses") == {}
+    box.field.value = "30"
+    assert box.commit.description == "Commit"
+    box.commit.click()
+    assert "Your guess is 30.0 days" in box.words.value
+    assert not asked
+    box.commit.click()
+    assert asked == [1]
+    commit(box, "3")
+    enter(box)
+    assert asked == [1], "once shown, nothing is asked again"
+    assert workspace.get("guesses")["ch1.days"]["value"] == 30.0
+
+
+def test_enter_does_what_the_button_does() -> None:
+    box = ask()
+    box.field.value = "6"
+    enter(box)
+    assert "Your guess is 6.00 days" in box.words.value
+    enter(box)
+    assert "You guessed 6.00 days; it is 3.00 days" in box.words.value
+
+
+def test_an_enter_that_overtakes_the_last_keystrokes_keeps_no_half_number() -> None:
+    """A browser sends Enter at once, the keystrokes before it only when the kernel is free."""
+    box = ask()
+    box.field.value = "3"
+    enter(box)
+    box.field.value = "30"
+    enter(box)
+    assert "Your guess is 30.0 days" in box.words.value
+    assert workspace.get("guesses") == {}
+    enter(box)
+    assert workspace.get("guesses")["ch1.days"]["value"] == 30.0
+
+
+def test_other_messages_than_enter_commit_nothing() -> None:
+    box = ask()
+    box.field.value = "6"
+    box.field._handle_custom_msg({"event": "focus"}, [])
+    assert box.words.value == ""
+
+
 def test_the_first_guess_stays_over_a_restart() -> None:
     box = ask()
-    box.field.value = "30"
-    box.commit.click()
-    box.field.value = "3"
-    box.commit.click()
+    commit(box, "30")
+    commit(box, "3")
     assert workspace.get("guesses")["ch1.days"]["value"] == 30.0
     assert workspace.get("guesses")["ch1.days"]["unit"] == "days"
     again = ask()
@@ -87,21 +147,26 @@ def test_the_first_guess_stays_over_a_restart() -> None:
 
 def test_two_windows_agree_on_the_first_guess() -> None:
     one, two = ask(), ask()
-    one.field.value, two.field.value = "5", "9"
-    one.commit.click()
-    two.commit.click()
+    commit(one, "5")
+    commit(two, "9")
     assert "You guessed 5.00 days" in two.words.value
 
 
-@pytest.mark.parametrize("text", ["", "many", "nan"])
+@pytest.mark.parametrize("text", ["", "many", "nan", "0", "-4", "\N{MINUS SIGN}4", "1e999"])
 def test_no_number_no_answer_and_nothing_stored(text: str) -> None:
     box = ask()
-    box.field.value = text
-    box.commit.click()
+    commit(box, text)
     assert "guess = " in box.words.value
     assert "it is 3" not in box.words.value
     assert workspace.get("guesses") == {}
     assert box.field.value == text
+
+
+def test_zero_may_be_guessed_where_the_answer_may_be_zero() -> None:
+    box = ask(0.0, positive=False)
+    commit(box, "0")
+    assert "You guessed 0 days; it is 0 days" in box.words.value
+    assert workspace.get("guesses")["ch1.days"]["value"] == 0.0
 
 
 def test_what_follows_appears_after_the_guess() -> None:
@@ -109,8 +174,7 @@ def test_what_follows_appears_after_the_guess() -> None:
     box = ask(then=lambda: made.append(1) or iron_law.panel())
     assert not made
     assert box.more.children == ()
-    box.field.value = "1"
-    box.commit.click()
+    commit(box, "1")
     assert made == [1]
     assert len(box.more.children) == 1
 
@@ -180,11 +244,13 @@ if OLD_INSTALL.is_dir():  # the developers' environment brings a second, older i
             "import ipywidgets; from ironlaw.widgets import guess, iron_law\n"
             "panel = iron_law.panel()\n"
             "panel.eta.value = 0.5; panel.accelerator.value = 'T4'; panel.pue.value = '1.3'\n"
-            "box = guess.Guess('x', 'q', answer=3.0); box.field.value = '4'; box.commit.click()\n"
+            "panel.count.field.value = '307'\n"
+            "box = guess.Guess('x', 'q', answer=3.0); box.field.value = '4'\n"
+            "[box.field._handle_custom_msg({'event': 'submit'}, []) for _ in range(2)]\n"
             "print(ipywidgets.__version__, panel.words.value, box.words.value)")
         environment = {**os.environ, "PYTHONPATH": str(OLD_INSTALL), "IRONLAW_HOME": str(tmp_path)}
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                               env=environment, check=True)
         assert done.stdout.startswith("7.7.1")
-        assert "8 × T4 in FP16 at η = 0.50" in done.stdout
+        assert "307 × T4 in FP16 at η = 0.50" in done.stdout
         assert "You guessed 4.00; it is 3.00" in done.stdout

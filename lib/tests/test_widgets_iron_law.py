@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironlaw import hardware, transformer, workspace
 from ironlaw.errors import InputError, UnavailableError
-from ironlaw.predict import cost
+from ironlaw.predict import cost, flops
 from ironlaw.results import DeviceProfile, MatmulRate
 from ironlaw.units import DAY
 from ironlaw.widgets import iron_law
@@ -46,7 +47,9 @@ def test_the_numbers_of_one_state_by_hand() -> None:
     assert found.joules == pytest.approx(10 * 400 * seconds * 1.5)
     assert found.carbon_kg == pytest.approx(found.joules / 3.6e6 * 0.5)
     assert found.speedup("O") == pytest.approx(2.0)
-    assert found.speedup("eta_hw") == pytest.approx(state.BEST_UTILISATION / 0.5)
+    assert found.speedup("eta_hw") == 1.0
+    slower = compute(dataclasses.replace(now, utilisation=0.13))
+    assert slower.speedup("eta_hw") == pytest.approx(3.0)  # 0.39 over 0.13
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,6 +152,44 @@ def test_operations_are_written_as_the_document_writes_them(value: float, words:
                                              (200, "200 days"), (1, "24 hours")])
 def test_a_typed_duration_carries_no_empty_decimals(days: float, words: str) -> None:
     assert state.plain_duration(days * DAY) == words
+
+
+def test_the_ceiling_of_eta_is_in_model_flop_and_says_so() -> None:
+    assert pytest.approx(0.39) == state.BEST_UTILISATION == flops.mfu_from_hfu(0.52)
+    panel = iron_law.panel(utilisation=0.40)
+    notes = html.unescape(panel.notes.value)
+    assert "η by 0.39" in notes
+    assert "four forwards where the model needs three" in notes
+    assert "0.52" not in notes + panel.picture.value
+    texts = [t.get_text() for t in panel.canvas.artists["bar_texts"]]
+    assert texts[2] == "1.00×\npast 0.39"
+    assert "η 1.00 times (past 0.39 already)" in panel.picture.value
+    panel.eta.value = 0.26
+    assert panel.canvas.artists["bar_texts"][2].get_text().startswith("1.50×")
+    assert "past" not in panel.picture.value
+
+
+def test_the_notes_say_the_same_factor_not_the_same_difference() -> None:
+    notes = iron_law.panel().notes.value
+    assert "half the O, twice the R_peak and twice the η each halve" in notes
+    assert "tenth" not in notes
+    now = state.preset()
+    halves = [dataclasses.replace(now, operations=now.operations / 2),
+              dataclasses.replace(now, peak=now.peak * 2),
+              dataclasses.replace(now, utilisation=now.utilisation * 2)]
+    assert [compute(n).seconds for n in halves] == pytest.approx([compute(now).seconds / 2] * 3)
+
+
+@pytest.mark.parametrize("name", hardware.names())
+def test_sources_read_well_inside_a_sentence(name: str) -> None:
+    entry = hardware.accelerator(name)
+    for figure in (entry.price, entry.power):
+        words = f"Price: {state.origin(figure)}."
+        assert ".." not in words
+        assert "; ." not in words
+        assert "Price: The" not in words
+        assert words.count("(") == words.count(")")
+        assert (figure.source or figure.reason).rstrip(".)")[4:] in words
 
 
 # Devices
@@ -254,7 +295,7 @@ def test_moving_a_control_changes_words_tiles_and_picture() -> None:
     assert panel.picture.value != before
     outcome = compute(panel.read())
     assert state.energy(outcome.joules) in panel.picture.value
-    panel.count.value = 6144.0
+    panel.count.value = 6144
     assert "6,144 ×" in words(panel)
 
 
@@ -270,7 +311,7 @@ def test_settings_reach_the_controls() -> None:
 
 @pytest.mark.parametrize(("setting", "value"), [
     ("accelerator", "H1000"), ("dtype", "fp12"), ("utilisation", 40), ("accelerators", 0),
-    ("deadline_days", -1), ("spare", 2)])
+    ("accelerators", 2.5), ("deadline_days", -1), ("spare", 2)])
 def test_a_wrong_setting_is_refused(setting: str, value: object) -> None:
     with pytest.raises(InputError):
         iron_law.panel(**{setting: value})
@@ -294,6 +335,59 @@ def test_wrong_typing_is_explained_and_the_last_picture_stays(
     assert panel.picture.value == before, "still wrong, so still the old picture"
     getattr(panel, field).value = "2"
     assert panel.picture.value != before
+
+
+@pytest.mark.parametrize("typed", ["12", "307", "1", "65536", "65,536", "1e3"])
+def test_any_whole_number_of_accelerators_is_taken_as_typed(typed: str) -> None:
+    panel = iron_law.panel("GPT-3", deadline_days=30)
+    panel.count.field.value = typed
+    assert panel.read().accelerators == float(typed.replace(",", ""))
+    assert panel.count.field.value == typed
+    assert panel.count.slider.value == panel.read().accelerators
+
+
+@pytest.mark.parametrize("typed", ["0", "-3", "2.5", "65537", "1e400", "nan", "", "many", "12 %"])
+def test_other_numbers_of_accelerators_are_refused_and_nothing_moves(typed: str) -> None:
+    panel = iron_law.panel()
+    before, position = panel.picture.value, panel.count.slider.value
+    panel.count.field.value = typed
+    assert f"accelerators = {typed!r}" in html.unescape(panel.words.value)
+    assert "a whole number from 1 to 65,536" in words(panel)
+    assert panel.picture.value == before
+    assert panel.count.slider.value == position
+    assert panel.count.field.value == typed
+    panel.count.slider.value = 16
+    assert panel.count.field.value == "16"
+    assert "16 ×" in words(panel)
+
+
+def test_the_chapters_exercise_307_meets_the_deadline_that_306_misses() -> None:
+    panel = iron_law.panel("GPT-3", deadline_days=30)
+    panel.count.field.value = "307"
+    assert "meets the deadline of 30 days, with none to spare" in words(panel)
+    panel.count.field.value = "306"
+    assert "misses the deadline" in words(panel)
+
+
+@pytest.mark.parametrize("typed", ["2", "45%", "45 %", "0", "-0.4", "40", "0,45"])
+def test_a_utilisation_that_is_no_fraction_is_refused(typed: str) -> None:
+    panel = iron_law.panel()
+    before = panel.picture.value
+    panel.eta.field.value = typed
+    assert "a number from 0.01 to 1.00" in words(panel)
+    assert "write 0.45 for 45 %" in words(panel)
+    assert panel.picture.value == before
+    assert panel.eta.slider.value == 0.40
+
+
+def test_a_utilisation_between_the_slider_s_positions_is_computed_and_said_as_typed() -> None:
+    panel = iron_law.panel()
+    panel.eta.field.value = "0.385"
+    assert panel.read().utilisation == 0.385
+    assert "η = 0.385 takes" in words(panel)
+    panel = iron_law.panel(utilisation=0.385, accelerators=307, spare=1 / 3)
+    assert (panel.read().utilisation, panel.read().accelerators) == (0.385, 307)
+    assert panel.read().spare == pytest.approx(1 / 3)
 
 
 def test_an_own_model_and_an_own_o() -> None:

@@ -19,7 +19,8 @@ from ..errors import number
 from ..predict import nonlinear
 from ..units import percent, significant
 from .canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, Canvas, Still, styled
-from .controls import Panel, Reading, slider, toggles
+from .controls import Panel, Reading, toggles
+from .number_slider import NumberSlider, decimals, steps
 
 WIDTH, HEIGHT = 680, 440
 REACH = 5.0
@@ -170,14 +171,14 @@ class ActivationPanel(Panel):
     def __init__(self, state: State) -> None:
         self.function = toggles("Highlight", "ironlaw-af-function", list(nonlinear.FUNCTIONS),
                                 state.function)
-        self.x = slider("FloatSlider", "Pointer x", "ironlaw-af-x", min=-REACH, max=REACH,
-                        step=0.05, value=state.x, readout_format=".2f")
-        controls = [self.function, self.x]
-        super().__init__(make(), self._answer, controls, controls, _LABELS)
+        self.x = NumberSlider("Pointer x", "ironlaw-af-x", steps(-REACH, REACH, 0.05), state.x,
+                              argument="x", say=decimals(2))
+        super().__init__(make(), self._answer, [self.function, self.x.root],
+                         [self.function, self.x], _LABELS)
 
     def read(self) -> State:
         """The state that the controls spell."""
-        return State(self.function.value, round(self.x.value, 4))
+        return State(self.function.value, self.x.value)
 
     def _answer(self) -> Reading:
         now = self.read()
@@ -209,7 +210,8 @@ def still(function: str = "GELU", x: float = 1.0) -> Still:
 
 
 def _signed(x: float) -> str:
-    return f"{x:.2f}".replace("-", "−")
+    text = f"{x:.2f}"
+    return (text if float(text) == x else f"{x:.6g}").replace("-", "−")
 
 
 def _plain(value: float) -> str:

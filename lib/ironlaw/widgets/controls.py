@@ -3,7 +3,8 @@
 Only parts that ipywidgets 7.7 and 8 both have (Colab ships 7.7.1), and only controls
 that keep their keys in JupyterLab: a Dropdown, RadioButtons or Select would lose the
 arrow keys to Lab's own commands. Numbers are typed into `Text` fields and read by
-`parse`, because the numeric fields silently clamp what they are given.
+`parse`, because the numeric fields and the read-outs of number sliders silently clamp
+what they are given; `number_slider` joins such a field to a slider.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ..errors import InputError, IronlawError
 from .canvas import THEME_CSS, Canvas, image_html
 
 _LABEL_WIDTH = "125px"
-_SLIDER_WIDTH, _FIELD_WIDTH = "395px", "285px"
+SLIDER_WIDTH = "395px"
+_FIELD_WIDTH = "285px"
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 # ipywidgets gives a slider's handle no accessible name, and has no way to mark a
@@ -50,7 +52,10 @@ _WIRING = """
           put(handle, 'aria-label', name);
           if (spoken) put(handle, 'aria-valuetext', spoken.textContent);
         });
-        if (spoken) put(spoken, 'aria-label', name + ', typed');
+        var input = box.classList.contains('widget-text') && box.querySelector('input');
+        if (input && !(shown && shown.textContent.trim())) {
+          put(input, 'aria-label', name + ', typed');
+        }
         if (box.classList.contains('widget-toggle-buttons')) {
           put(box, 'role', 'group');
           put(box, 'aria-label', name);
@@ -180,7 +185,7 @@ def slider(kind: str, label: str, key: str, **settings: Any) -> Any:
     """An ipywidgets slider of class `kind` ("FloatSlider", "SelectionSlider" ...)."""
     control = getattr(widgets, kind)(
         description=label, style={"description_width": _LABEL_WIDTH},
-        layout=widgets.Layout(width=_SLIDER_WIDTH, max_width="98%"), **settings)
+        layout=widgets.Layout(width=SLIDER_WIDTH, max_width="98%"), **settings)
     control.add_class(key)
     return control
 
@@ -208,7 +213,7 @@ def parse(argument: str, text: str, unit: str = "") -> float | None:
     Takes 1500, 1,500, 1_500, 1 500 and 1.5e21; raises `InputError` otherwise, with a
     word about decimal commas.
     """
-    plain = text.strip()
+    plain = text.strip().replace("\N{MINUS SIGN}", "-")
     if not plain:
         return None
     if re.fullmatch(r"[+-]?\d{1,3}(?:[ ,_\u00a0\u202f]\d{3})+(?:\.\d+)?", plain):

@@ -29,6 +29,7 @@ from .canvas import (
 from .figures_mathematics import activation_ladder as activation_ladder
 from .figures_mathematics import activation_timings as activation_timings
 from .figures_mathematics import adam_state as adam_state
+from .iron_law.state import origin
 
 # The two figures that the document quotes. Both are outside estimates: neither OpenAI
 # paper states a cost.
@@ -83,13 +84,17 @@ def cost_scale(
         axes.set_title(f"Training cost on {chip.name} at {dollars(price)} an hour, "
                        f"η = {eta:.2f}")
     ratio = cost.cost_ratio(GPT4_CLASS_COST, GPT2_CLASS_COST)
+    gpt2 = bill(runs["GPT-2 XL"])
+    apart = cost.cost_ratio(max(gpt2, GPT2_CLASS_COST), min(gpt2, GPT2_CLASS_COST))
     caption = (
         f"At a fixed price and utilisation the bill is proportional to the operations: ten times "
         f"the compute costs ten times as much, and no point on the line is a knee. The two "
         f"dashed levels are outside estimates, {significant(ratio, 4)} times apart; the compute "
         "behind them was not published. The dots are this line's price for three runs "
-        "whose parameters and tokens are known."
-        + (f" Price: {chip.price.source}; {chip.price.note}." if price_per_hour is None else ""))
+        "whose parameters and tokens are known. GPT-2 XL's dot lies "
+        f"{significant(apart, 2)} times {'below' if gpt2 < GPT2_CLASS_COST else 'above'} the "
+        "GPT-2 estimate, so do not read one for the other."
+        + (f" The price is {origin(chip.price)}." if price_per_hour is None else ""))
     alt = (
         f"Log-log plot of cost against compute from 1e20 to 1e27 FLOP: one straight rising line. "
         f"Dashed levels at {dollars(GPT2_CLASS_COST)} (GPT-2 class) and "

@@ -19,12 +19,14 @@ from ..errors import InputError, choice, count, number
 from ..predict import descent
 from ..units import percent, significant
 from .canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, Canvas, Still, styled
-from .controls import Panel, Reading, slider, toggles
+from .controls import Panel, Reading, shown, toggles
 from .drawing import log_axis
+from .number_slider import NumberSlider, decimals, steps
 
 WIDTH, HEIGHT = 680, 320
 MOST_STEPS = 200
 LOWEST_RATE, HIGHEST_RATE = 1e-4, 3.0
+_RATES = [*(float(f"{LOWEST_RATE * 10 ** (k / 40):.3g}") for k in range(180)), HIGHEST_RATE]
 ARRIVED = 1e-3
 """A loss below this share of the start's counts as arrived."""
 NAMES = {"sgd": "SGD", "momentum": "momentum", "rmsprop": "RMSprop", "adam": "Adam"}
@@ -102,7 +104,7 @@ def _verdict(points: Any, losses: Any, steps: int) -> str:
 
 def describe(state: State, outcome: Outcome) -> str:
     """The outcome in a few sentences: what a screen reader announces."""
-    words = [f"Learning rate {significant(state.rate, 2)}, {state.steps} steps in the "
+    words = [f"Learning rate {shown(state.rate)}, {state.steps} steps in the "
              f"{state.surface}."]
     for walker, walk in outcome.walks.items():
         name = NAMES[walker][0].upper() + NAMES[walker][1:]
@@ -215,41 +217,37 @@ class OptimizerPathsPanel(Panel):
     def __init__(self, state: State) -> None:
         self.surface = toggles("Surface", "ironlaw-op-surface", list(descent.SURFACES),
                                state.surface)
-        self.rate = slider("FloatLogSlider", "Learning rate η", "ironlaw-op-rate", base=10,
-                           min=-4, max=0.477, step=0.025, value=state.rate, readout_format=".2g")
-        self.steps = slider("IntSlider", "Steps", "ironlaw-op-steps", min=5, max=MOST_STEPS,
-                            step=5, value=state.steps)
-        (left, right), (low, high) = _VIEWS[state.surface]
-        self.x = slider("FloatSlider", "Start, x", "ironlaw-op-x", min=left, max=right, step=0.1,
-                        value=state.start[0], readout_format=".1f")
-        self.y = slider("FloatSlider", "Start, y", "ironlaw-op-y", min=low, max=high, step=0.1,
-                        value=state.start[1], readout_format=".1f")
+        self.rate = NumberSlider("Learning rate η", "ironlaw-op-rate", _RATES, state.rate,
+                                 argument="learning rate")
+        self.steps = NumberSlider("Steps", "ironlaw-op-steps", [1, *range(5, MOST_STEPS + 1, 5)],
+                                  state.steps, argument="steps", whole=True)
+        self.x, self.y = (
+            NumberSlider(f"Start, {axis}", f"ironlaw-op-{axis}", steps(*view, 0.1), value,
+                         argument=f"start {axis}", say=decimals(1))
+            for axis, view, value in zip("xy", _VIEWS[state.surface], state.start, strict=True))
         self.walkers = {w: widgets.Checkbox(value=w in state.walkers, description=name,
                                             indent=False, layout=widgets.Layout(width="120px"))
                         for w, name in NAMES.items()}
-        controls = [self.surface, self.rate, self.steps, self.x, self.y]
-        super().__init__(make(), self._answer,
-                         [*controls, widgets.HBox(list(self.walkers.values()))],
-                         [*controls[1:], *self.walkers.values()], _LABELS)
+        numbers = [self.rate, self.steps, self.x, self.y]
+        super().__init__(
+            make(), self._answer,
+            [self.surface, *(n.root for n in numbers), widgets.HBox(list(self.walkers.values()))],
+            [*numbers, *self.walkers.values()], _LABELS)
         self.surface.observe(self._change_surface, names="value")
 
     def _change_surface(self, change: dict[str, Any]) -> None:
         """Another surface brings its own view, start and a learning rate worth seeing."""
         surface = descent.surface(change["new"])
         with self.together():
-            for control, (low, high), value in zip((self.x, self.y), _VIEWS[surface.name],
-                                                   surface.start, strict=True):
-                # Widen first: a minimum above the old maximum would be refused.
-                control.min, control.max = min(control.min, low), max(control.max, high)
-                control.value = value
-                control.min, control.max = low, high
+            for control, view, value in zip((self.x, self.y), _VIEWS[surface.name],
+                                            surface.start, strict=True):
+                control.regrid(steps(*view, 0.1), value)
             self.rate.value = surface.rate
 
     def read(self) -> State:
         """The state that the controls spell."""
-        return State(self.surface.value, (round(self.x.value, 3), round(self.y.value, 3)),
-                     min(self.rate.value, HIGHEST_RATE), self.steps.value,
-                     tuple(w for w, box in self.walkers.items() if box.value))
+        return State(self.surface.value, (self.x.value, self.y.value), self.rate.value,
+                     self.steps.value, tuple(w for w, box in self.walkers.items() if box.value))
 
     def _answer(self) -> Reading:
         now = self.read()

@@ -23,11 +23,19 @@ from ..canvas import (
     human_time_ticks,
     styled,
 )
-from .state import BEST_UTILISATION, MOST_ACCELERATORS, Outcome, State, plain_duration
+from .state import (
+    BEST_UTILISATION,
+    MOST_ACCELERATORS,
+    Outcome,
+    State,
+    eta,
+    plain_duration,
+)
 
 WIDTH, HEIGHT = 680, 310
 _TERMS = ("O", "R_peak", "eta_hw")
 _LABELS = ("O", "R peak", "η")
+_PAST = f"past {BEST_UTILISATION:.2f}"
 _HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
 
 
@@ -155,10 +163,11 @@ def _update_levers(canvas: Canvas, state: State, outcome: Outcome) -> None:
         bar, text = art["bars"][row], art["bar_texts"][row]
         bar.set_width(gain - 1)
         bar.set_facecolor(BLUE if best else MUTED)
-        text.set_text(f"{significant(gain)}×" + ("\nmost room" if best else ""))
+        note = "\nmost room" if best else f"\n{_PAST}" if _past_limit(term, state) else ""
+        text.set_text(f"{significant(gain)}×{note}")
         text.set_weight("bold" if best else "normal")
         text.set_position((gain * far**0.025, row))
-    art["spare_text"].set_text(f"{round(100 * state.spare)} %")
+    art["spare_text"].set_text(f"{100 * state.spare:.4g} %")
     faster = outcome.speedup("R_peak") > 1
     limits = ("O: tokens left out\n"
               f"R peak: {outcome.best_peak_name if faster else 'none faster in the catalogue'}\n"
@@ -168,13 +177,18 @@ def _update_levers(canvas: Canvas, state: State, outcome: Outcome) -> None:
         canvas.stale()
 
 
+def _past_limit(term: str, state: State) -> bool:
+    return term == "eta_hw" and state.utilisation > BEST_UTILISATION
+
+
 def alt_text(state: State, outcome: Outcome) -> str:
     """What the picture shows, for those who do not see it."""
     gains = ", ".join(f"{label} {significant(outcome.speedup(term))} times"
+                      + (f" ({_PAST} already)" if _past_limit(term, state) else "")
                       for term, label in zip(_TERMS, _LABELS, strict=True))
     return (
         f"Left: training time against the number of accelerators, both logarithmic: a straight "
-        f"line falling as 1/N at η = {state.utilisation:.2f}, above the floor at η = 1. "
+        f"line falling as 1/N at η = {eta(state.utilisation)}, above the floor at η = 1. "
         f"The present point is {state.accelerators:,} accelerators and "
         f"{duration(outcome.seconds)}; the deadline line crosses at {outcome.needed:,}. "
         f"Right: speed-up left in each lever: {gains}."

@@ -9,10 +9,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from ... import transformer
-from ...errors import InputError, UnavailableError, choice, number, positive
+from ...errors import InputError, UnavailableError, choice, count, number, positive
 from ...predict.iron_law import training_flops
 from ...units import DAY, dollars, duration, si
 from ..controls import Panel, Reading, columns, parse, shown, slider, toggles, typed
+from ..number_slider import NumberSlider, decimals, steps
 from . import picture, state
 from .state import Device, State
 
@@ -40,7 +41,7 @@ class IronLawPanel(Panel):
     ) -> None:
         run = transformer.workload(workload)
         chip = state.device(accelerator)
-        number("accelerators", accelerators, low=1, high=state.MOST_ACCELERATORS)
+        count("accelerators", accelerators, high=state.MOST_ACCELERATORS)
         # What was typed for one accelerator comes back when it is chosen again.
         self._typed: dict[tuple[str, str], str] = {}
         self.workload = toggles(
@@ -60,12 +61,17 @@ class IronLawPanel(Panel):
         formats = list(chip.peaks)
         self.dtype = toggles("Peak of", "ironlaw-dtype", formats,
                              choice("dtype", dtype or chip.usual_dtype, formats))
-        self.count = slider("FloatLogSlider", "Accelerators", "ironlaw-count", base=2, min=0,
-                            max=16, step=0.25, value=float(accelerators), readout_format=".0f")
-        self.eta = slider("FloatSlider", "Utilisation η", "ironlaw-eta", min=0.01, max=1.0,
-                          step=0.01, value=number("utilisation", utilisation, low=0.01, high=1))
-        self.spare = slider("IntSlider", "Tokens to spare, %", "ironlaw-spare", min=0, max=90,
-                            step=5, value=round(100 * number("spare", spare, low=0, high=0.9)))
+        self.count = NumberSlider(
+            "Accelerators", "ironlaw-count",
+            {round(2 ** (k / 4)) for k in range(4 * 16 + 1)}, accelerators,
+            argument="accelerators", whole=True)
+        self.eta = NumberSlider(
+            "Utilisation η", "ironlaw-eta", steps(0.01, 1.0, 0.01),
+            number("utilisation", utilisation, low=0.01, high=1), argument="utilisation η",
+            say=decimals(2), next_step="η is a fraction: write 0.45 for 45 %.")
+        self.spare = NumberSlider(
+            "Tokens to spare, %", "ironlaw-spare", range(0, 95, 5),
+            round(100 * number("spare", spare, low=0, high=0.9), 9), argument="tokens to spare, %")
         self.deadline = typed("Deadline, days", "ironlaw-deadline",
                               shown(positive("deadline_days", deadline_days)))
         self.price = typed("Price, $ per hour", "ironlaw-price",
@@ -80,7 +86,8 @@ class IronLawPanel(Panel):
             [self.workload,
              columns([self.parameters], [self.tokens], [self.operations]),
              self.source,
-             columns([self.accelerator, self.dtype, self.count, self.eta, self.spare],
+             columns([self.accelerator, self.dtype, self.count.root, self.eta.root,
+                      self.spare.root],
                      [self.deadline, self.price, self.watts, self.pue, self.grid]),
              self.notes],
             [self.parameters, self.tokens, self.operations, self.dtype, self.count, self.eta,
@@ -130,7 +137,7 @@ class IronLawPanel(Panel):
         return State(
             workload=self.workload.value, operations=self._operations(), device=chip.name,
             dtype=self.dtype.value, peak=chip.peak(self.dtype.value),
-            utilisation=self.eta.value, accelerators=round(self.count.value),
+            utilisation=self.eta.value, accelerators=self.count.value,
             deadline=DAY * _needed("deadline", self.deadline, "days", above=0, high=1e7),
             price=_optional("price", self.price, "USD per accelerator-hour", high=1e6),
             watts=_optional("power", self.watts, "watts", above=0, high=1e6),
@@ -191,19 +198,18 @@ def _tiles(now: State, outcome: state.Outcome) -> tuple[tuple[str, str], ...]:
 
 
 def _provenance(chip: Device, now: State) -> str:
-    lines = [f"R_peak: {si(now.peak, 'FLOP/s')} in {now.dtype.upper()} ({chip.peak_note})."]
-    for name, note in (("Price", chip.price_note), ("Power", chip.watts_note)):
-        if note:
-            lines.append(f"{name}: {note.rstrip('.')}.")
+    lines = [f"R_peak: {si(now.peak, 'FLOP/s')} in {now.dtype.upper()} ({chip.peak_note}).",
+             f"Price: {chip.price_note}.", f"Power: {chip.watts_note}."]
     lines.append("PUE and grid start at the document's own figures (table 19).")
     lines.append("Cost is accelerator-hours times the price; energy counts the accelerators and "
                  "PUE, not the hosts. η is taken to hold at any number of accelerators, which "
                  "a real network contests.")
-    lines.append("O, R_peak and η each enter the law once, so a tenth more of any of them saves "
-                 "the same time; the bars show how far each could still go.")
+    lines.append("O, R_peak and η each enter the law once, so the same factor on any of them "
+                 "saves the same time: half the O, twice the R_peak and twice the η each halve "
+                 "it. The bars show how far each could still go.")
     lines.append("Limits of the levers: O by the share of tokens you could leave out; R_peak by "
                  "the fastest dense BF16 or FP16 peak in the catalogue; η by "
-                 f"{state.BEST_UTILISATION}, {state.BEST_UTILISATION_SOURCE}.")
+                 f"{state.BEST_UTILISATION:.2f}, {state.BEST_UTILISATION_SOURCE}.")
     return " ".join(lines)
 
 

@@ -11,18 +11,21 @@ from functools import cache
 
 from ... import hardware, transformer, workspace
 from ...errors import UnavailableError, choice, count, fraction, number, positive
-from ...predict import cost, iron_law
-from ...units import DAY, KWH, dollars, duration, percent, si, significant
+from ...predict import cost, flops, iron_law
+from ...units import DAY, KWH, dollars, duration, si, significant
 
 THIS_DEVICE = "this device"
 TRAINING_DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
 
 # The top of what Narayanan et al. (2021) report for GPT models on A100 clusters. They
-# count recomputed operations as useful, so it is a generous ceiling.
-BEST_UTILISATION = 0.52
+# count recomputed operations as useful; eta_hw counts only the model's own.
+REPORTED_UTILISATION = 0.52
+BEST_UTILISATION = flops.mfu_from_hfu(REPORTED_UTILISATION)
 BEST_UTILISATION_SOURCE = (
-    "the top of the 44-52 % that Narayanan et al. (2021) report on A100 clusters, "
-    "recomputation counted"
+    "the top of the 44-52 % that Narayanan et al. (2021) report on A100 clusters, in model "
+    "FLOP: they count the recomputed forward pass too, four forwards where the model needs "
+    "three. That is a yardstick, not a law: a run above it has no room left by this measure, "
+    "and the floor is η = 1"
 )
 
 # The document's own figures for a grid and a machine room (table 19).
@@ -83,7 +86,7 @@ def device(name: str) -> Device:
     peaks = {d: entry.peak(d) for d in TRAINING_DTYPES if d in entry.dtypes}
     return Device(
         name=entry.name, peaks=peaks, price=entry.price.value, watts=entry.power.value,
-        price_note=_origin(entry.price), watts_note=_origin(entry.power),
+        price_note=origin(entry.price), watts_note=origin(entry.power),
         peak_note="dense peak of the data sheet",
     )
 
@@ -106,10 +109,18 @@ def _this_device() -> Device:
     )
 
 
-def _origin(figure: hardware.Figure) -> str:
+def origin(figure: hardware.Figure) -> str:
+    """Where a catalogue figure comes from, or why there is none; reads on after "Price: "."""
     if figure.value is None:
-        return figure.reason
-    return f"{figure.source}{'; ' + figure.note if figure.note else ''}"
+        return f"not in the catalogue. {figure.reason.rstrip('.')}"
+    source = figure.source.rstrip(".")
+    if source.startswith("The "):
+        source = "the " + source.removeprefix("The ")
+    if not figure.note:
+        return f"from {source}"
+    if source.endswith(")"):
+        return f"from {source[:-1]}; {figure.note.rstrip('.')})"
+    return f"from {source} ({figure.note.rstrip('.')})"
 
 
 @cache
@@ -261,23 +272,17 @@ def energy(joules: float) -> str:
     return si(joules / KWH * 1000, "Wh")
 
 
-def limit_in_words(term: str, state: State, outcome: Outcome) -> str:
-    """The limit that was assumed for one lever."""
-    if term == "O":
-        return (f"{percent(state.spare, 2)} of the tokens could go" if state.spare
-                else "no token could go (move the slider)")
-    if term == "R_peak":
-        return (f"{outcome.best_peak_name}, the fastest here" if outcome.speedup(term) > 1
-                else "nothing faster in the catalogue")
-    return (f"{BEST_UTILISATION:.2f}, {BEST_UTILISATION_SOURCE}" if outcome.speedup(term) > 1
-            else f"already at or above {BEST_UTILISATION:.2f}")
+def eta(utilisation: float) -> str:
+    """A utilisation with two decimals, or with more if more were typed."""
+    text = f"{utilisation:.2f}"
+    return text if float(text) == utilisation else f"{utilisation:.6g}"
 
 
 def describe(state: State, outcome: Outcome) -> str:
     """The whole outcome in a few plain sentences: what a screen reader announces."""
     chips = f"{state.accelerators:,} × {state.device}"
     words = [f"{state.workload} on {chips} in {state.dtype.upper()} at η = "
-             f"{state.utilisation:.2f} takes {duration(outcome.seconds)}."]
+             f"{eta(state.utilisation)} takes {duration(outcome.seconds)}."]
     due = plain_duration(state.deadline)
     if outcome.in_time:
         words.append(f"That meets the deadline of {due}; {outcome.needed:,} would be enough."
