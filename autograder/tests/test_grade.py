@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from ironlaw.errors import UnavailableError
+from ironlaw_autograder.build import labs, selfcheck_lab
 from ironlaw_autograder.cli import main
 from ironlaw_autograder.course import Course
+from ironlaw_autograder.grading import contents
 from ironlaw_autograder.grading.adapter import Classroom
 from ironlaw_autograder.judge import sandbox
 from ironlaw_autograder.judge.engine import Engine
 from ironlaw_autograder.simulate.submissions import Desk
+from nbformat import v4
 
 pytestmark = pytest.mark.sandbox
 
@@ -97,6 +101,41 @@ def test_feedback_tells_the_student_and_tells_no_secret(graded: dict[str, Any]) 
     assert "Because" in pages["right, with a comma"]
     assert "it should be 0.33030" in pages["wrong"]
     assert "Graded: 16 of 20 points, and up to 2 more wait for a person." in pages["wrong"]
+
+
+def test_the_contents_of_a_feedback_page_name_the_questions(graded: dict[str, Any]) -> None:
+    page = (graded["out"] / "feedback" / "untouched" / graded["lab"] / f"{graded['lab']}.html")
+    listed = re.findall(r'<a href="#([^"]+)">([^<]+)</a>', page.read_text(encoding="utf-8")
+                        .split('<div id="toc">')[1].split("</div>")[0])
+    entries = dict(listed)
+    assert len(entries) == len(listed)
+    assert entries["check-training-seconds"] == "1a · training seconds"
+    assert entries["check-refusal"] == "1b · refusal"
+    assert entries["check-long-run"] == "3c · long run"
+    assert entries["explain"] == "4 · explain (in writing)"
+    assert entries["comment-explain"] == "Comment on 4"
+    assert [said for said in entries.values() if "Test cell" in said or said == "Comment"] == []
+
+
+def test_a_self_check_names_its_questions_and_an_extra_cell_names_none() -> None:
+    notebook = labs.release(selfcheck_lab.lab(1))
+    notebook.cells.insert(0, v4.new_markdown_cell("### 9.9 · Made up"))
+    named = contents.questions(notebook.cells)
+    assert named["check-1-1"] == ("1.1", "Where to spend the next month")
+    assert named["why-1-4"] == ("1.4", "Is every large model compute-bound? (in writing)")
+    assert named["check-v1-2"] == ("V1.2", "MFU from a stopwatch")
+    assert "9.9" not in {number for number, _ in named.values()}
+
+
+def test_a_folder_that_is_not_there_is_named_before_any_sandbox(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sandbox, "problem", lambda: "bubblewrap (`bwrap`) is not installed.")
+    root = str(Path(__file__).resolve().parents[2])
+    assert main(["grade", "/nope", "--root", root]) == 2
+    said = capsys.readouterr().err
+    assert "/nope" in said
+    assert "bubblewrap" not in said
 
 
 def test_written_answers_wait_in_the_gradebook_with_their_rubric(

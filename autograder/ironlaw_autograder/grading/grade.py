@@ -46,11 +46,12 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
                  report: Callable[[int, int, Result], None] | None = None,
                  ) -> tuple[Lab, list[Result]]:
     """Grade every submission in `folder` into `out`; results in the order of the folder."""
-    engine = Engine(limits, isolated=isolated)
+    # What the caller can mend at once is told first, the machine's own obstacles after it.
     submissions = intake.read_folder(folder, lab_name)
-    lab = _which(labs.labs(course), lab_name, submissions)
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError("out", str(out), "outside the folder of submissions")
+    lab = _which(labs.labs(course), lab_name, submissions)
+    engine = Engine(limits, isolated=isolated)
     classroom = Classroom(out, course, lab)
     preprocessors.use_engine(engine)
     preprocessors.use_marking(course, preprocessors.Marking(lab))

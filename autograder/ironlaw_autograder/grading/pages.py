@@ -1,4 +1,4 @@
-"""Feedback pages that are safe to open and fetch nothing."""
+"""Feedback pages that are safe to open, fetch nothing, and call the questions by name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import bleach
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
+
+from . import contents
 
 _TAGS = frozenset((
     "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em",
@@ -36,6 +38,6 @@ class FeedbackPage(HTMLExporter):
         return clean(super().markdown2html(context, source))
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
-        """The page, without scripts from other machines."""
+        """The page, with named contents and without scripts from other machines."""
         page, found = super().from_notebook_node(nb, resources, **options)
-        return _SCRIPT_FROM_ELSEWHERE.sub("", page), found
+        return contents.named(_SCRIPT_FROM_ELSEWHERE.sub("", page), nb.cells), found
