@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ironlaw import hardware
+from ironlaw import hardware, transformer
 from ironlaw.errors import InputError
-from ironlaw.predict import memory
-from ironlaw.units import GB
+from ironlaw.predict import iron_law, memory
+from ironlaw.units import GB, significant
 from ironlaw.widgets import figures
 from ironlaw.widgets.figures import busy_share, schedule
 
@@ -116,3 +116,24 @@ def test_every_figure_has_alt_text_and_a_picture(still: object) -> None:
     assert len(made.alt) > 60
     assert made.png.startswith(b"\x89PNG")
     assert f'alt="{made.alt[:20]}' in made._repr_html_()
+
+
+@pytest.mark.parametrize(("accelerator", "side"), [("H100 SXM", "below"),
+                                                   ("V100 32GB SXM", "above")])
+def test_the_cost_caption_says_where_gpt2_s_dot_lies_and_whose_the_price_is(
+    accelerator: str, side: str
+) -> None:
+    chip = hardware.accelerator(accelerator)
+    caption = figures.cost_scale(accelerator).caption
+    run = transformer.WORKLOADS["GPT-2 XL"]
+    hours = iron_law.training_seconds(
+        iron_law.training_flops(run.parameters, run.tokens),
+        chip.peak(chip.training_dtype), 0.40) / 3600
+    times = hours * chip.value("price") / figures.GPT2_CLASS_COST
+    apart = significant(max(times, 1 / times), 2)
+    assert (side == "below") == (times < 1)
+    assert f"dot lies {apart} times {side} the GPT-2 estimate" in caption
+    assert "The price is from the course's source document" in caption
+    assert "Price: The" not in caption
+    assert caption.endswith(").")
+    assert "The price is" not in figures.cost_scale(accelerator, price_per_hour=2.0).caption

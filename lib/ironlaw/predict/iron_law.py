@@ -177,7 +177,7 @@ def levers(
 ) -> list[Lever]:
     """The three levers, the strongest first.
 
-    Each term enters equation 1 once, so 10 % on any of them buys the same time.
+    Each term enters equation 1 once, so the same factor on any of them buys the same time.
     What differs is headroom: how far each could still move. The caller states the
     three limits; a limit already passed counts as no headroom (speedup 1).
     """

@@ -70,11 +70,15 @@ def cost_scale(
             axes.annotate(f"{name}: {dollars(bill(operations), 2)}",
                           (operations, bill(operations)), (8, -6), textcoords="offset points",
                           va="top", color=BLUE)
-        for level, name in ((GPT2_CLASS_COST, "GPT-2 class"), (GPT4_CLASS_COST, "GPT-4 class")):
+        # Each on the side where the line is far away, so that no label covers it.
+        for level, name, x, side, above in (
+                (GPT2_CLASS_COST, "GPT-2 class", high / 1.3, "right", False),
+                (GPT4_CLASS_COST, "GPT-4 class", low * 1.3, "left", True)):
             axes.axhline(level, color=ORANGE, lw=1.3, ls=(0, (5, 3)), zorder=2)
-            axes.text(low * 1.3, level * 1.15, f"{name}: about {dollars(level, 2)} "
-                      "(outside estimate, not an invoice)", color=ORANGE, va="bottom",
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=4)
+            axes.text(x, level * (1.15 if above else 1 / 1.25), f"{name}: about "
+                      f"{dollars(level, 2)} (outside estimate, not an invoice)", color=ORANGE,
+                      ha=side, va="bottom" if above else "top",
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8}, zorder=2.5)
         axes.set_xlim(low, high)
         axes.set_ylim(bill(low) / 3, bill(high) * 3)
         axes.set_xticks([10.0**k for k in range(20, 28)], [f"1e{k}" for k in range(20, 28)])

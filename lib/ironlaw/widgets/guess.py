@@ -108,10 +108,10 @@ class Guess:
             if value != self._understood:
                 self._understood = value
                 self.commit.description = _SHOW
+                exactly = f"{value:,.10g} {self.unit}".strip()
                 self.words.value = _box(
-                    f"Your guess is {_quantity(value, self.unit)}. A slip? Then correct it now: "
-                    "once you have seen the answer it stays. Else press the button, or Enter, "
-                    "again.")
+                    f"Your guess is {exactly}. A slip? Then correct it now: once you have seen "
+                    "the answer it stays. Else press the button, or Enter, again.")
                 return
             workspace.guess(self.id, value, self.unit)
         except (IronlawError, OSError) as problem:

@@ -52,7 +52,7 @@ class IronLawPanel(Panel):
         self.tokens = typed("D, in billions", "ironlaw-d", shown(run.tokens / 1e9),
                             width="215px")
         self.operations = typed("O, in FLOP", "ironlaw-o",
-                                shown(training_flops(run.parameters, run.tokens)), width="215px")
+                                shown(training_flops(run.parameters, run.tokens)), width="240px")
         self.source = widgets.HTML()
         self.accelerator = slider("SelectionSlider", "Accelerator", "ironlaw-accelerator",
                                   options=state.device_names(),
