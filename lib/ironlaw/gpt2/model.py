@@ -31,6 +31,8 @@ from ..transformer import Shape
 
 IGNORED = -100
 """A target of this value is not predicted and does not count in the loss."""
+VOCAB_MULTIPLE = 64
+"""A padded vocabulary is a multiple of this: 50,257 becomes 50,304."""
 
 
 class Attention(nn.Module):
@@ -114,6 +116,9 @@ class GPT(nn.Module):
     that of every ceil(sqrt(N_L))-th block. `dropout` is a probability, 0 for none.
     `loss_rows`: tokens per slice of the loss. None holds all B S x V logits at once; a
     number holds that many rows at a time and computes the head twice.
+    `pad_vocab`: the token embedding gets rows up to a multiple of `VOCAB_MULTIPLE`, for
+    matrix units that are quicker on round sizes. No token uses them and they never get any
+    probability, so that loss and gradients are those of the model without them.
     """
 
     def __init__(
@@ -124,6 +129,7 @@ class GPT(nn.Module):
         recompute: str = "none",
         dropout: float = 0.0,
         loss_rows: int | None = None,
+        pad_vocab: bool = False,
     ) -> None:
         super().__init__()
         choice("attention", attention, ATTENTIONS)
@@ -137,6 +143,9 @@ class GPT(nn.Module):
             Block(shape, attention, recompute, self.dropout) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width, eps=1e-5)
         self._initialise()
+        self.no_such_token: Tensor | None = None
+        if pad_vocab:
+            self._pad_vocab()
 
     def _initialise(self) -> None:
         """Normal 0.02 for matrices (0.01 for positions, as in the original), zero biases.
@@ -152,6 +161,20 @@ class GPT(nn.Module):
                 nn.init.zeros_(module.bias)
         nn.init.normal_(self.token_embedding.weight, std=0.02)
         nn.init.normal_(self.position_embedding.weight, std=0.01)
+
+    def _pad_vocab(self) -> None:
+        """Add rows of zeros, after all random numbers are drawn: the others stay the same.
+
+        The head's bias gives the new columns minus infinity inside the product itself,
+        where a slice of the logits would have to be copied to be contiguous.
+        """
+        vocab = self.shape.vocab
+        extra = -vocab % VOCAB_MULTIPLE
+        weight = functional.pad(self.token_embedding.weight.detach(), (0, 0, 0, extra))
+        self.token_embedding = nn.Embedding(vocab + extra, self.shape.width, _weight=weight)
+        bias = functional.pad(torch.zeros(vocab, device=weight.device), (0, extra),
+                              value=-math.inf)
+        self.register_buffer("no_such_token", bias, persistent=False)
 
     def features(self, tokens: Tensor) -> Tensor:
         """What the head reads: [B, S] token numbers -> [B, S, d]."""
@@ -184,12 +207,15 @@ class GPT(nn.Module):
         return x
 
     def head(self, x: Tensor) -> Tensor:
-        """Logits [..., V] from features [..., d], through the token embedding itself."""
-        return functional.linear(x, self.token_embedding.weight)
+        """Logits [..., V] from features [..., d], through the token embedding itself.
+
+        With a padded vocabulary there are more columns, all minus infinity.
+        """
+        return functional.linear(x, self.token_embedding.weight, self.no_such_token)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [B, S, V] for the token after each of `tokens` [B, S]."""
-        return self.head(self.features(tokens))
+        return self.head(self.features(tokens))[..., :self.shape.vocab]
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy in nats over all `targets` [B, S] that are not `IGNORED`.

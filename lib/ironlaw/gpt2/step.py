@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..config import RunConfig
 from ..errors import InputError, count, positive
-from . import optimizers
+from . import compiling, optimizers
 from . import precision as formats
 from .model import GPT, IGNORED
 from .precision import Precision
@@ -28,6 +28,9 @@ class TrainingStep:
     look whether a gradient overflowed.
 
     `clip` is the largest norm that the whole gradient may have, None for no limit.
+    With `compile` the forward and backward passes go through `torch.compile`, where it can
+    work; else `not_compiled` says why and they run as they stand. Compiled code adds in
+    another order, so the last digits of a loss may differ.
     After a call `gradient_norm` holds the norm before clipping (a tensor), or None.
     """
 
@@ -38,6 +41,7 @@ class TrainingStep:
         precision: Precision,
         accumulate: int = 1,
         clip: float | None = 1.0,
+        compile: bool = False,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -46,6 +50,17 @@ class TrainingStep:
         self.clip = None if clip is None else positive("clip", clip)
         self.scaler = precision.scaler()
         self.gradient_norm: Tensor | None = None
+        self.not_compiled = ""
+        self._compiled_loss: Callable[[Tensor, Tensor], Tensor] | None = None
+        if compile:
+            self.not_compiled = compiling.obstacle(precision, next(model.parameters()).device)
+            if not self.not_compiled:
+                self._compiled_loss = torch.compile(model.loss)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether steps run compiled code."""
+        return self._compiled_loss is not None
 
     def __call__(self, batches: Sequence[Batch]) -> Tensor:
         """Train on `accumulate` micro-batches; the mean loss as a float32 scalar tensor."""
@@ -61,9 +76,10 @@ class TrainingStep:
         counts = [(targets != IGNORED).sum() for _, targets in batches]
         everything = torch.stack(counts).sum().clamp(min=1)
         mean = torch.zeros((), device=everything.device)
+        loss_of = self._compiled_loss or self.model.loss
         for (tokens, targets), tokens_here in zip(batches, counts, strict=True):
             with self.precision.autocast():
-                loss = self.model.loss(tokens, targets) * (tokens_here / everything)
+                loss = loss_of(tokens, targets) * (tokens_here / everything)
             self.scaler.scale(loss).backward()
             mean += loss.detach()
         return mean
@@ -88,20 +104,23 @@ def build(
     clip: float | None = 1.0,
     dropout: float = 0.0,
     loss_rows: int | None = None,
+    pad_vocab: bool = False,
+    compile: bool = False,
 ) -> TrainingStep:
     """The model, optimizer and formats that `config` describes, on `device`.
 
     Weights come from torch's global generator: call `torch.manual_seed` first for a
-    repeatable run. `config.device` names a catalogue entry for predictions and is not
+    repeatable run. `loss_rows` and `pad_vocab` as in `GPT`, `compile` as in `TrainingStep`.
+    `config.device` names a catalogue entry for predictions and is not
     read here.
     """
     precision = formats.of(config.precision, device)
     model = GPT(config.shape, attention=config.attention, recompute=config.recompute,
-                dropout=dropout, loss_rows=loss_rows)
+                dropout=dropout, loss_rows=loss_rows, pad_vocab=pad_vocab)
     model = precision.prepare(model).to(device)  # type: ignore[assignment]
     optimizer = optimizers.make(model, config.optimizer, learning_rate,
                                 weight_decay=weight_decay)
-    return TrainingStep(model, optimizer, precision, config.accumulate, clip)
+    return TrainingStep(model, optimizer, precision, config.accumulate, clip, compile)
 
 
 def random_batches(config: RunConfig, device: torch.device | str = "cpu",
