@@ -47,7 +47,8 @@ from ironlaw.lab import Residuals, check, measure_training
 #
 # A device can do at most *R* floating-point operations (FLOP) per second, its *peak*. A real run
 # sustains only the share *η* of that (a fraction between 0 and 1, the *utilisation*). With
-# *n* devices side by side, work of *O* operations takes the time
+# *n* devices side by side (whose peak together, *n* · *R*, chapter 1 calls *R*<sub>peak</sub>),
+# work of *O* operations takes the time
 #
 # > *T* = *O* / (*n* · *R* · *η*)
 #
@@ -135,7 +136,8 @@ check(hidden)
 # | output head | a row of *d* by d × V | once |
 #
 # Count the scores in full, as if no token were masked. The **backward** pass needs two products
-# for every one of these: one for the gradient of the input, one for that of the weights.
+# for every one of these, one for the gradient of each factor: of the weights and of their input,
+# or, in scores and weighted sum, where no weights take part, of two activations.
 #
 # **1c (4 points).** Write the FLOP that training spends on one token, forward and backward.
 #
@@ -178,8 +180,7 @@ check(hidden)
 # %% [markdown]
 # **1d (2 points).** Put both together: the days that training on `tokens` tokens takes.
 #
-# <details><summary>Hint</summary>Your two functions do the work. A day has 86,400
-# seconds.</details>
+# <details><summary>Hint</summary>Your two functions do the work; a day has 86,400 s.</details>
 
 # %% nbgrader={"grade_id": "run-days", "solution": true}
 def run_days(layers, width, vocab, seq, tokens, peak, utilisation, accelerators=1):
@@ -367,7 +368,8 @@ check(hidden)
 
 # %% [markdown]
 # Now the table. The first column is what you guessed, the second what your functions say with
-# your guessed utilisation and the *measured* peak, the third what happened.
+# your guessed utilisation and the *measured* peak, the third what happened. The last row alone is
+# predicted from a measurement, the time of one step: its residual is what a whole run adds.
 
 # %%
 step, training = measured.step, measured.training
@@ -383,7 +385,7 @@ table.add("speed", "tokens/s", guess=guess_tokens_per_second, predicted=predicte
           measured=step.tokens_per_second)
 table.add("utilisation (MFU)", "", guess=guess_mfu, predicted=guess_mfu,
           measured=mfu(flops, step.tokens_per_second, measured.peak))
-table.add(f"a run of {training.steps} steps", "s",
+table.add(f"{training.steps} steps, each as timed", "s",
           predicted=training.steps * step.step_seconds, measured=training.seconds)
 table
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import giveaway
 from .build import notebook
 from .build.lab_source import Lab, label
 from .course import Course
@@ -66,7 +67,35 @@ def leaks(file: str, data: dict[str, Any], lab: Lab | None) -> list[Finding]:
     for place, cell in enumerate(data.get("cells", []), start=1):
         name = str(cell.get("id", place))
         found += [Finding(file, name, what) for what in _cell_leaks(cell, secrets)]
-    return found
+    return found + (list(_given_away(file, data, lab)) if lab is not None else [])
+
+
+def _given_away(file: str, data: dict[str, Any], lab: Lab) -> Iterator[Finding]:
+    """Checks in the open that compute what an answer has to."""
+    answers = {label(cell)["grade_id"]: _solution(cell.source) for cell in lab.source.cells
+               if cell.cell_type == "code" and label(cell)["solution"]}
+    for cell in data.get("cells", []):
+        if not cell.get("metadata", {}).get("nbgrader", {}).get("grade"):
+            continue
+        if cell.get("cell_type") != "code":
+            continue
+        for name, code in answers.items():
+            for text in giveaway.shared("".join(cell["source"]), code):
+                yield Finding(file, str(cell.get("id", "")),
+                              f"computes {text!r}, as the answer to {name!r} does; compare with "
+                              "numbers instead, or compare in a hidden test")
+
+
+def _solution(source: str) -> str:
+    """The lines of a cell that stand between the marks of a solution."""
+    inside = False
+    lines = []
+    for line in source.splitlines():
+        if "BEGIN SOLUTION" in line or "END SOLUTION" in line:
+            inside = "BEGIN SOLUTION" in line
+        elif inside:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def secret_lines(lab: Lab) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ironlaw.errors import InputError
-from ironlaw_autograder import check
+from ironlaw_autograder import check, giveaway
 from ironlaw_autograder.build import chapters, lab_source, labs, notebook, selfcheck_lab
 from ironlaw_autograder.cli import main
 from ironlaw_autograder.course import Course
@@ -241,6 +241,48 @@ def test_a_solution_line_in_the_open_of_a_careless_source_is_caught(tmp_path: Pa
     lab = lab_source.read(path)
     found = check.leaks("lab", json.loads(notebook.text(labs.release(lab))), lab)
     assert [(f.cell, f.what[:22]) for f in found] == [("doubling-1", "contains solution text")]
+
+
+GIVEN_AWAY = {
+    "as it stands": ("want = 1e9 / speed / 86_400", "1000000000.0 / speed / 86400"),
+    "in another order": ("want = 1 / 86_400 * 1e9 / speed", "1 / 86400 * 1000000000.0 / speed"),
+    "in two lines": ("a_day = 86_400 * speed\n    want = 1e9 / a_day", "1000000000.0 / a_day"),
+    "of a checked number": ("r = student.number('r', run.speed)\n    want = 1e9 / (r * 86_400)",
+                            "1000000000.0 / (r * 86400)"),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_AWAY)
+def test_a_visible_check_that_computes_the_answer_is_found_however_it_is_written(how: str) -> None:
+    code, text = GIVEN_AWAY[how]
+    check_cell = f"def visible(student):\n    {code}\n    student.close('days', days, want)"
+    assert giveaway.shared(check_cell, "days = 1e9 / measured.speed / 86_400") == [text]
+
+
+def test_a_formula_of_one_operation_or_of_other_numbers_gives_nothing_away() -> None:
+    assert giveaway.shared("x = tokens / seconds", "return peak / bandwidth") == []
+    assert giveaway.shared("x = 1e9 / speed / 3_600", "days = 1e9 / speed / 86_400") == []
+    assert giveaway.shared("x = 20 * 124_439_808 * 2", "return 20 * 124_439_808 * 2") == []
+    assert giveaway.shared("%matplotlib inline", "x = a * b * c") == []
+    assert giveaway.shared("b = min(p, i * w)", "return min(peak, intensity * bandwidth)") != []
+
+
+def test_check_names_the_cell_that_gives_an_answer_away_unless_the_test_is_hidden(
+    tmp_path: Path,
+) -> None:
+    careless = LAB.replace("return x + x + 0", "return 3 * x / 7 + 1")
+    hidden = careless.replace("### BEGIN HIDDEN TESTS",
+                              "### BEGIN HIDDEN TESTS\nwant = 3 * given / 7 + 1")
+    visible = careless.replace("### BEGIN HIDDEN TESTS",
+                               "want = 3 * given / 7 + 1\n### BEGIN HIDDEN TESTS")
+    found = []
+    for text in (hidden, visible):
+        path = tmp_path / "lab_double.py"
+        path.write_text(text, encoding="utf-8")
+        lab = lab_source.read(path)
+        found.append(check.leaks("lab", json.loads(notebook.text(labs.release(lab))), lab))
+    assert found[0] == []
+    assert [(f.cell, "'double'" in f.what) for f in found[1]] == [("check-double", True)]
 
 
 def test_selfcheck_labs_hold_every_question_and_no_key() -> None:

@@ -41,3 +41,10 @@ def holds(student: Student) -> None:
     fitting = [batch for batch, size in peaks if size <= limit]
     student.require(bool(fitting) and max(fitting) == run.sweep.largest_batch,
                     "The record's largest batch is not the largest that fits.")
+
+
+def adds_per_sequence(student: Student) -> None:
+    """`bytes_per_sequence` is the slope between the two largest batches of the sweep."""
+    (small, less), (large, more) = student.record("measured", "MemoryRun").sweep.peaks[-2:]
+    student.close("bytes_per_sequence", student.value("bytes_per_sequence"),
+                  (more - less) / (large - small), rtol=0.03, tell=False)
