@@ -35,7 +35,7 @@ from .state import (
 WIDTH, HEIGHT = 680, 310
 _TERMS = ("O", "R_peak", "eta_hw")
 _LABELS = ("O", "R peak", "η")
-_PAST = f"past {BEST_UTILISATION:.2f}"
+_PAST = f"past {BEST_UTILISATION:g}"
 _HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
 
 
@@ -171,7 +171,7 @@ def _update_levers(canvas: Canvas, state: State, outcome: Outcome) -> None:
     faster = outcome.speedup("R_peak") > 1
     limits = ("O: tokens left out\n"
               f"R peak: {outcome.best_peak_name if faster else 'none faster in the catalogue'}\n"
-              f"η: {BEST_UTILISATION:.2f} (Narayanan et al. 2021)")
+              f"η: {BEST_UTILISATION:g} (PaLM, 2022)")
     if art["limits_text"].get_text() != limits:  # long text is dear to draw and rarely changes
         art["limits_text"].set_text(limits)
         canvas.stale()

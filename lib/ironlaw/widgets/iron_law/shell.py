@@ -209,7 +209,7 @@ def _provenance(chip: Device, now: State) -> str:
                  "it. The bars show how far each could still go.")
     lines.append("Limits of the levers: O by the share of tokens you could leave out; R_peak by "
                  "the fastest dense BF16 or FP16 peak in the catalogue; η by "
-                 f"{state.BEST_UTILISATION:.2f}, {state.BEST_UTILISATION_SOURCE}.")
+                 f"{state.BEST_UTILISATION:g}, {state.BEST_UTILISATION_SOURCE}.")
     return " ".join(lines)
 
 

@@ -17,15 +17,14 @@ from ...units import DAY, KWH, dollars, duration, si, significant
 THIS_DEVICE = "this device"
 TRAINING_DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
 
-# The top of what Narayanan et al. (2021) report for GPT models on A100 clusters. They
-# count recomputed operations as useful; eta_hw counts only the model's own.
-REPORTED_UTILISATION = 0.52
-BEST_UTILISATION = flops.mfu_from_hfu(REPORTED_UTILISATION)
+# What Chowdhery et al. (2022) report for PaLM: an MFU, so it counts only the model's own
+# operations, as eta_hw does. The 44-52 % of Narayanan et al. (2021) count recomputed ones.
+BEST_UTILISATION = 0.462
 BEST_UTILISATION_SOURCE = (
-    "the top of the 44-52 % that Narayanan et al. (2021) report on A100 clusters, in model "
-    "FLOP: they count the recomputed forward pass too, four forwards where the model needs "
-    "three. That is a yardstick, not a law: a run above it has no room left by this measure, "
-    "and the floor is η = 1"
+    "the MFU that Chowdhery et al. (2022) report for PaLM on 6,144 chips. (The 52 % of "
+    "Narayanan et al. 2021 count recomputed work too; in model FLOP they are "
+    f"{flops.mfu_from_hfu(0.52):.0%}.) That is a yardstick, not a law: a run above it has no "
+    "room left by this measure, and the floor is η = 1"
 )
 
 # The document's own figures for a grid and a machine room (table 19).
