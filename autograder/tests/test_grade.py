@@ -135,6 +135,7 @@ def test_a_folder_that_is_not_there_is_named_before_any_sandbox(
     assert main(["grade", "/nope", "--root", root]) == 2
     said = capsys.readouterr().err
     assert "/nope" in said
+    assert "Nothing has this name" in said
     assert "bubblewrap" not in said
 
 

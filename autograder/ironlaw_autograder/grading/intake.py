@@ -38,7 +38,9 @@ class Submission:
 def read_folder(folder: Path, lab_name: str | None = None) -> list[Submission]:
     """All submissions in `folder`, by student; `lab_name` chooses among several notebooks."""
     if not folder.is_dir():
-        raise InputError("folder", str(folder), "a folder with one notebook or folder per student")
+        raise InputError("folder", str(folder), "a folder with one notebook or folder per student",
+                         "This is a file: put it into a folder of its own." if folder.exists()
+                         else "Nothing has this name: look for a slip in the path.")
     found = [_entry(path, lab_name) for path in sorted(folder.iterdir())
              if not path.name.startswith((".", "__"))
              and (path.is_dir() or path.is_symlink() or path.suffix.lower() == ".ipynb")]
