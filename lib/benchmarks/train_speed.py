@@ -2,13 +2,15 @@
 
     python lib/benchmarks/train_speed.py [--json] [--rounds 9] [--models nano,gpt2-124m]
 
-Ours (as `ironlaw train` runs it, and with --compile) against an eager step after nanoGPT's
-recipe and against `transformers`' GPT-2 in a default loop, on the same shapes, in the same
-precision. Each competitor lives in a process of its own, with the settings that its user would
-have. They run in pairs and by turns, A B A B, one at a time: whatever slows the machine slows
-both. A ratio is taken within each round; the median over the rounds is reported, above 1 when
-ours is faster. Memory is what a process held at most beyond what it held before the model was
-built; on a GPU, what PyTorch allocated at most.
+Ours (as `ironlaw train` runs it, and with --compile) against an eager step after nanoGPT's recipe
+and against `transformers`' GPT-2 in a default loop, on the same shapes, in the same precision.
+Each competitor lives in a process of its own, with the settings that its user would have. They
+run in pairs and by turns, A B A B, one at a time: whatever slows the machine slows both. A ratio
+is taken within each round; the median over the rounds is reported, above 1 when ours is faster.
+Beside the clock's ratio stands that of processor time, which does not count the time in which
+other programs held the cores: on a busy machine it is the steadier one. Memory is what a process
+held at most beyond what it held before the model was built; on a GPU, what PyTorch allocated at
+most.
 
 Threads that wait for each other sleep soon in all processes alike (GOMP_SPINCOUNT=1000): on a
 busy machine spinning would slow down whoever does not set it, and the ratio would be about the
@@ -44,25 +46,34 @@ WARMUP = 2
 
 @dataclass(frozen=True)
 class Pair:
-    """Ours against one rival: tokens/s of each turn, and peak bytes of each process."""
+    """Ours against one rival: (seconds, processor seconds) of each turn, peak bytes of each."""
 
     name: str
-    rates: tuple[list[float], list[float]]
+    tokens: int
+    turns: tuple[list[tuple[float, float]], list[tuple[float, float]]]
     peaks: tuple[float, float]
     options: dict[str, dict[str, str]]
 
     @property
     def ratios(self) -> list[float]:
         """Our rate over theirs, per round."""
-        return [a / b for a, b in zip(*self.rates, strict=True)]
+        return [theirs[0] / ours[0] for ours, theirs in zip(*self.turns, strict=True)]
+
+    @property
+    def processor_ratios(self) -> list[float]:
+        """Processor time that theirs took over that of ours, per round."""
+        return [theirs[1] / ours[1] for ours, theirs in zip(*self.turns, strict=True)]
 
     def to_json(self) -> dict[str, Any]:
         """Everything, with medians and quartiles of the ratios."""
         low, middle, high = quartiles(self.ratios)
         return {"ratio": middle, "ratio_quartiles": [low, high], "rounds": len(self.ratios),
                 "target": TARGETS.get(self.name), "options": self.options,
-                "tokens_per_second": [statistics.median(r) for r in self.rates],
-                "ratios_by_round": self.ratios, "peak_bytes": list(self.peaks),
+                "processor_time_ratio": statistics.median(self.processor_ratios),
+                "tokens_per_second": [statistics.median(self.tokens / seconds
+                                                        for seconds, _ in side)
+                                      for side in self.turns],
+                "turns": [list(side) for side in self.turns], "peak_bytes": list(self.peaks),
                 "memory_ratio": self.peaks[0] / self.peaks[1]}
 
 
@@ -84,7 +95,7 @@ class Competitor:
             [sys.executable, __file__, "--worker", rival, "--device", device,
              "--config", json.dumps(config.to_json())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self.rival, self.tokens = rival, config.tokens_per_step
+        self.rival = rival
         self.options: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -96,9 +107,10 @@ class Competitor:
         self.process.stdin.close()
         self.process.wait(timeout=60)
 
-    def rate(self, steps: int) -> float:
-        """Tokens per second over one turn of `steps` steps."""
-        return float(steps * self.tokens / self.ask(f"run {steps}")["seconds"])
+    def turn(self, steps: int) -> tuple[float, float]:
+        """Seconds, and seconds of processor time, that `steps` steps took."""
+        took = self.ask(f"run {steps}")
+        return float(took["seconds"]), float(took["processor"])
 
     def peak(self) -> float:
         """The most bytes it has held beyond what it held before the model."""
@@ -122,11 +134,11 @@ def compete(name: str, mine: str, rival: str, config: RunConfig, *, rounds: int,
     """`rounds` rounds of `mine` and `rival` by turns, each of `steps` steps."""
     with (Competitor(mine, config, device, threads) as a,
           Competitor(rival, config, device, threads) as b):
-        rates: tuple[list[float], list[float]] = ([], [])
+        turns: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])
         for _ in range(rounds):
-            for side, found in zip((a, b), rates, strict=True):
-                found.append(side.rate(steps))
-        return Pair(name, rates, (a.peak(), b.peak()),
+            for side, found in zip((a, b), turns, strict=True):
+                found.append(side.turn(steps))
+        return Pair(name, steps * config.tokens_per_step, turns, (a.peak(), b.peak()),
                     {mine: a.options, rival: b.options})
 
 
@@ -162,12 +174,13 @@ def worker(rival: str, config: RunConfig, device: str) -> None:
             answer = {"bytes": torch.cuda.max_memory_allocated(where) if where.type == "cuda"
                       else peak_resident_bytes() - before}
         else:
-            began = time.perf_counter()
+            began, spent = time.perf_counter(), time.process_time()
             for _ in range(int(number) if command == "run" else WARMUP):
                 call()
             timing.synchronise(where)
             if command == "run":
-                answer = {"seconds": time.perf_counter() - began}
+                answer = {"seconds": time.perf_counter() - began,
+                          "processor": time.process_time() - spent}
         print(json.dumps(answer), flush=True)
 
 
@@ -192,7 +205,8 @@ def show(pair: Pair) -> None:
     low, high = values["ratio_quartiles"]
     target = f", aim {values['target']:.2f}" if values["target"] else ""
     print(f"{pair.name}: {values['ratio']:.2f} (quartiles {low:.2f} to {high:.2f}, "
-          f"{values['rounds']} rounds{target})")
+          f"{values['rounds']} rounds{target}); processor time "
+          f"{values['processor_time_ratio']:.2f}")
     for (rival, options), rate, peak in zip(
             pair.options.items(), values["tokens_per_second"], pair.peaks, strict=True):
         print(f"  {rival:<14} {significant(rate)} tokens/s, {gibibytes(peak)}; "
@@ -236,8 +250,11 @@ def main(words: list[str] | None = None) -> int:
             if not args.json:
                 show(pairs[-1])
     if args.json:
-        print(json.dumps({"ratios": {p.name: p.to_json()["ratio"] for p in pairs},
-                          "memory_ratios": {p.name: p.to_json()["memory_ratio"] for p in pairs},
+        def each(what: str) -> dict[str, float]:
+            return {pair.name: pair.to_json()[what] for pair in pairs}
+
+        print(json.dumps({"ratios": each("ratio"), "memory_ratios": each("memory_ratio"),
+                          "processor_time_ratios": each("processor_time_ratio"),
                           "device": args.device, "load": os.getloadavg()[0],
                           "configs": {m: c.to_json() for m, c in configs.items()},
                           "pairs": {p.name: p.to_json() for p in pairs}}, indent=1))

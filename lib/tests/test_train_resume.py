@@ -19,7 +19,8 @@ from ironlaw.errors import InputError, UnavailableError
 from ironlaw.gpt2 import checkpoint, train
 from ironlaw.gpt2.checkpoint import DamagedCheckpointError
 from ironlaw.gpt2.settings import TrainSettings
-from ironlaw.gpt2.train import InterruptedRunError, NonFiniteLossError, Trainer
+from ironlaw.gpt2.train import InterruptedRunError, Trainer
+from ironlaw.gpt2.watch import NonFiniteLossError
 
 STEPS = 24
 FLAGS = ["--layers", "1", "--width", "32", "--heads", "2", "--batch", "2", "--seq", "32",
@@ -50,7 +51,7 @@ MOMENTS = {
         os.replace = lambda a, b: die() if str(b).endswith("12.pt") else replace(a, b)
     """,
     "with a checkpoint named and the older ones not yet removed": """
-        checkpoint._tidy = lambda folder, newest: die()
+        checkpoint._tidy = lambda folder, newest, regular: die()
     """,
 }
 PREAMBLE = """

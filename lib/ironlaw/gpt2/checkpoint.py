@@ -43,15 +43,23 @@ def saved(folder: Path) -> list[Path]:
     return sorted(found, key=lambda file: file.name, reverse=True)
 
 
-def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
+def step_of(path: Path) -> int:
+    """The step that a checkpoint's name tells."""
+    return int(path.stem.removeprefix("step-"))
+
+
+def save(folder: Path, step: int, state: dict[str, Any],
+         regular: Callable[[int], bool] = lambda step: True) -> Path:
     """Write `state` as the checkpoint of `step`; older ones go once this one is whole.
 
-    Raises `UnavailableError` when it cannot be written (a full disk, a read-only folder);
+    The two newest stay, and beside them the two newest at `regular` steps: those are the
+    ones that a run can go back to however often it was interrupted in between. Raises
+    `UnavailableError` when it cannot be written (a full disk, a read-only folder);
     the checkpoints before it stay.
     """
     target = folder / f"step-{step:08d}.pt"
     _write(target, lambda handle: torch.save({"version": VERSION, **state}, handle))
-    _tidy(folder, target)
+    _tidy(folder, target, regular)
     return target
 
 
@@ -104,6 +112,33 @@ def newest_whole(folder: Path) -> tuple[Path, dict[str, Any], list[DamagedCheckp
     return None
 
 
+def before(folder: Path, step: int, distance: int,
+           regular: Callable[[int], bool]) -> dict[str, Any]:
+    """The newest whole checkpoint at a `regular` step at least `distance` before `step`.
+
+    The oldest one before `step` where none lies so far back. `InputError` when there is none.
+    """
+    earlier = [path for path in saved(folder) if step_of(path) < step and regular(step_of(path))]
+    far = [path for path in earlier if step_of(path) <= step - distance]
+    damaged: DamagedCheckpointError | None = None
+    for path in far or earlier[::-1]:
+        try:
+            return load(path)
+        except DamagedCheckpointError as problem:
+            damaged = problem
+    if damaged is not None:
+        raise damaged
+    raise InputError("out", str(folder), f"a folder with a checkpoint from before step {step}",
+                     "Resume the run with the checkpoints that it wrote, or start it anew.")
+
+
+def remove_after(folder: Path, kept: Path) -> None:
+    """Remove the checkpoints of later steps than `kept`, from which the run has gone back."""
+    for path in saved(folder):
+        if step_of(path) > step_of(kept):
+            path.unlink(missing_ok=True)
+
+
 def load_model(path: str | Path) -> GPT:
     """The model of a checkpoint (or of the newest in a run's folder), ready for `sample`."""
     place = Path(path)
@@ -115,7 +150,8 @@ def load_model(path: str | Path) -> GPT:
     else:
         state = load(place)
     settings = TrainSettings.from_json(state["settings"])
-    model = GPT(settings.run.shape, attention=settings.run.attention)
+    model = GPT(settings.run.shape, attention=settings.run.attention,
+                pad_vocab=settings.pad_vocab)
     model.load_state_dict(state["model"])
     return model.eval()
 
@@ -146,10 +182,11 @@ def _write(target: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
-def _tidy(folder: Path, newest: Path) -> None:
+def _tidy(folder: Path, newest: Path, regular: Callable[[int], bool]) -> None:
     """Remove what is superseded: older checkpoints, and files that a killed writer left."""
-    keep = set(saved(folder)[:KEEP]) | {newest}
-    for file in [*saved(folder), *folder.glob(".writing-*.tmp")]:
+    found = saved(folder)
+    keep = {newest, *found[:KEEP], *[file for file in found if regular(step_of(file))][:KEEP]}
+    for file in [*found, *folder.glob(".writing-*.tmp")]:
         if file not in keep:
             with contextlib.suppress(OSError):
                 file.unlink()

@@ -26,6 +26,11 @@ class TrainSettings:
     `weight_decay` and `dropout` are fractions, `clip` the largest gradient norm (0: no
     limit). `corpus` is "standard-library" or a text file. `seed` decides initial weights,
     dropout and the order of the data. `checkpoint_every` counts steps (0: only at the end).
+
+    `rewinds` is how often the run may go back to a checkpoint after a spike of the loss (0:
+    never; see `watch`), leaving out the text since then and that of `skip_batches` more steps.
+    `loss_rows`, `pad_vocab` and `compile` change how a step is computed, and with it only the
+    last digits of its result: see `model.GPT` and `step.TrainingStep`.
     """
 
     run: RunConfig = field(default_factory=RunConfig)
@@ -38,6 +43,11 @@ class TrainSettings:
     corpus: str = STANDARD_LIBRARY
     seed: int = 0
     checkpoint_every: int = 50
+    rewinds: int = 0
+    skip_batches: int = 5
+    loss_rows: int | None = None
+    pad_vocab: bool = False
+    compile: bool = False
 
     def __post_init__(self) -> None:
         count("steps", self.steps)
@@ -47,6 +57,13 @@ class TrainSettings:
             positive("learning_rate", self.learning_rate)
         if self.warmup is not None:
             count("warmup", self.warmup, low=0, high=self.steps)
+        count("rewinds", self.rewinds, low=0)
+        count("skip_batches", self.skip_batches, low=0)
+        if self.rewinds and not self.checkpoint_every:
+            raise InputError("checkpoint_every", 0, "at least 1 when a run may go back",
+                             "Rewinding needs checkpoints: give --checkpoint-every 50.")
+        if self.loss_rows is not None:
+            count("loss_rows", self.loss_rows)
         not_negative("weight_decay", self.weight_decay)
         not_negative("clip", self.clip)
         number("dropout", self.dropout, low=0.0, high=0.99)
@@ -79,11 +96,12 @@ class TrainSettings:
     def refuse_other(self, saved: TrainSettings) -> None:
         """Raise `InputError` naming the first setting that differs from the `saved` run's.
 
-        How often to save may change: it decides nothing about the outcome.
+        How often to save may change, except in a run that goes back to what was saved.
         """
         ours, theirs = _flat(self), _flat(saved)
+        free = set() if self.rewinds else {"checkpoint_every", "skip_batches"}
         for name, value in ours.items():
-            if value != theirs[name]:
+            if name not in free and value != theirs[name]:
                 raise InputError(
                     name, value, f"{theirs[name]!r}, as in the run that is resumed",
                     "Leave it out to resume that run as it was, or start a new run with --out.")
@@ -91,7 +109,6 @@ class TrainSettings:
 
 def _flat(settings: TrainSettings) -> dict[str, Any]:
     values = settings.to_json()
-    values.pop("checkpoint_every")
     run = values.pop("run")
     run["seq"] = settings.run.sequence
     return {**run, **values, "learning_rate": settings.peak_rate}

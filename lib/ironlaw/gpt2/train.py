@@ -26,15 +26,12 @@ from ..units import gibibytes
 from . import checkpoint, corpus, precision, step, tokens
 from .runtime import Interruption
 from .settings import TrainSettings
+from .watch import SAFE_DISTANCE, WINDOW, LossWatch, Rewind, SpikeError
 
 WARMUP_WINDOWS = 2
 RECENT = 20
 VALIDATION_BATCHES, VALIDATION_TOKENS = 8, 16_384
 """Held-back text to average over: as many batches, or as many tokens if that is less."""
-
-
-class NonFiniteLossError(IronlawError):
-    """The loss or its gradient is no longer a number."""
 
 
 class OutOfMemoryError(IronlawError):
@@ -63,31 +60,6 @@ class Progress:
     recent_loss: float
     learning_rate: float
     tokens_per_second: float
-
-
-class LossWatch:
-    """Decides, from each step's loss and gradient norm, whether the run may go on.
-
-    The place for policies: one that rewinds and skips batches after a spike would keep
-    its own history here and tell the trainer where to go back to.
-    """
-
-    def __init__(self, settings: TrainSettings) -> None:
-        self.scaled = settings.run.precision == "amp-fp16"
-
-    def check(self, at: int, loss: float, gradient_norm: float) -> None:
-        """Raise `NonFiniteLossError` when step `at` went wrong."""
-        if not math.isfinite(loss):
-            self._stop("loss", at, loss)
-        # Loss scaling meets infinite gradients on purpose: it skips that update itself.
-        if not math.isfinite(gradient_norm) and not self.scaled:
-            self._stop("gradient norm", at, gradient_norm)
-
-    def _stop(self, what: str, at: int, value: float) -> None:
-        raise NonFiniteLossError(
-            f"The {what} is {value} at step {at}: training has diverged, and no later step can "
-            "mend it. Lower --lr, or use --precision amp-bf16 or fp32 if it was a 16-bit float. "
-            "The checkpoints of this run are from before and stay as they are.")
 
 
 class Trainer:
@@ -124,7 +96,11 @@ class Trainer:
         with _memory_errors(settings, self.device):
             self.train_step = step.build(
                 run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
-                weight_decay=settings.weight_decay, clip=settings.clip or None)
+                weight_decay=settings.weight_decay, clip=settings.clip or None,
+                loss_rows=settings.loss_rows, pad_vocab=settings.pad_vocab,
+                compile=settings.compile)
+        if self.train_step.not_compiled:
+            say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
         self.watch = LossWatch(settings)
         self.step = 0
         self.seconds = 0.0
@@ -142,6 +118,8 @@ class Trainer:
         reading a loss makes the host wait for the device. Ctrl-C ends in `InterruptedRunError`.
         """
         last = self._newest()
+        if last is None and self.settings.rewinds:
+            self.save()  # a spike before the first checkpoint needs a place to go back to
         # A CPU has nothing queued, so each step is its own window of time.
         window = 1 if self.device.type == "cpu" else 10
         with Interruption() as interruption, _memory_errors(self.settings, self.device):
@@ -150,7 +128,13 @@ class Trainer:
                 self._one_step()
                 due = self._checkpoint_due()
                 if due or interruption.requested or len(self._pending) >= window:
-                    on_progress(self._settle(began))
+                    try:
+                        progress = self._settle(began)
+                    except SpikeError as spike:
+                        self._rewind(spike)
+                        began = time.perf_counter()
+                        continue
+                    on_progress(progress)
                     stop = interruption.requested and self.step < self.settings.steps
                     if due or stop:
                         last = self.save()
@@ -176,8 +160,9 @@ class Trainer:
             "corpus_sha256": self.corpus.sha256,
             "losses": [list(pair) for pair in self.losses],
             "seconds": self.seconds,
+            "rewinds": [rewind.to_json() for rewind in self.watch.rewinds],
         }
-        return checkpoint.save(self.out, self.step, state)
+        return checkpoint.save(self.out, self.step, state, self._is_regular)
 
     @torch.no_grad()
     def validation_loss(self) -> float | None:
@@ -220,7 +205,10 @@ class Trainer:
                         {"validation_loss": "The corpus is too short to hold any text back."})},
             notes={"corpus": f"{self.corpus.documents} documents, {self.corpus.text_bytes} bytes, "
                              f"{len(self.corpus.train)} tokens to train on, "
-                             f"{len(self.corpus.validation)} held back"},
+                             f"{len(self.corpus.validation)} held back",
+                   **({"rewinds": self.watch.note()} if settings.rewinds else {}),
+                   **({"compile": self.train_step.not_compiled}
+                      if self.train_step.not_compiled else {})},
         )
 
     def _one_step(self) -> None:
@@ -246,20 +234,43 @@ class Trainer:
         values = [(at, float(loss), 0.0 if norm is None else float(norm))
                   for at, loss, norm in self._pending]
         spent = time.perf_counter() - began
+        self.seconds += spent
         self._pending.clear()
         for at, loss, norm in values:
-            self.watch.check(at, loss, norm)
+            self.watch.check(at, loss, norm, [value for _, value in self.losses[-WINDOW:]])
             self.losses.append((at, loss))
         rate = len(values) * self.settings.run.tokens_per_step / spent
-        self.seconds += spent
         self.rates.append(rate)
         recent = statistics.fmean(loss for _, loss in self.losses[-RECENT:])
         return Progress(self.step, self.settings.steps, values[-1][1], recent,
                         self.settings.rate(self.step - 1), rate)
 
-    def _checkpoint_due(self) -> bool:
+    def _rewind(self, spike: SpikeError) -> None:
+        """Go back to a checkpoint before `spike` and leave out the text from there on.
+
+        Left out is all that the steps after the checkpoint have read, the spike's included,
+        and `skip_batches` more. What is decided here depends only on the run so far and on
+        its regular checkpoints, and is saved at once: killed before that, a resumed run meets
+        the spike again and decides the same.
+        """
+        state = checkpoint.before(self.out, spike.at, SAFE_DISTANCE, self._is_regular)
+        per_step = self.settings.run.batch * self.settings.run.accumulate
+        read_up_to_spike = self.batches.position - (self.step - spike.at) * per_step
+        skipped = spike.at - state["step"] + self.settings.skip_batches
+        made = Rewind(at=spike.at, to=state["step"], skipped=skipped, why=spike.what)
+        self.watch.rewinds.append(made)
+        self._load(state)
+        self.batches.position = read_up_to_spike + self.settings.skip_batches * per_step
+        checkpoint.remove_after(self.out, self.save())
+        self.say(f"{made}.")
+
+    def _is_regular(self, step: int) -> bool:
+        """Whether an unbroken run, too, saves a checkpoint at `step` to go back to."""
         every = self.settings.checkpoint_every
-        return self.step == self.settings.steps or bool(every and self.step % every == 0)
+        return bool(every and step % every == 0)
+
+    def _checkpoint_due(self) -> bool:
+        return self.step == self.settings.steps or self._is_regular(self.step)
 
     def _newest(self) -> Path | None:
         found = checkpoint.saved(self.out)
@@ -271,18 +282,24 @@ class Trainer:
                              "the text of the run that is resumed, unchanged",
                              "Its content differs now. Bring the old text back, or start a new "
                              "run with --out.")
+        self._load(state)
+        self.batches.position = state["position"]
+        self.seconds = state["seconds"]
+        self.watch.rewinds = [Rewind(**values) for values in state.get("rewinds", [])]
+        if state["torch"] != str(torch.__version__):
+            self.say(f"The run began under PyTorch {state['torch']}; this is {torch.__version__}. "
+                     "It goes on, but its last digits may differ from an unbroken run's.")
+
+    def _load(self, state: dict[str, Any]) -> None:
+        """Weights, optimizer, scaler, random numbers and losses of a checkpoint."""
         train_step = self.train_step
         train_step.model.load_state_dict(state["model"])
         train_step.optimizer.load_state_dict(state["optimizer"])
         train_step.scaler.load_state_dict(state["scaler"])
         torch.set_rng_state(state["random"])
         _set_device_random(self.device, state["random_on_device"])
-        self.batches.position = state["position"]
-        self.step, self.seconds = state["step"], state["seconds"]
+        self.step = state["step"]
         self.losses = [(int(at), float(loss)) for at, loss in state["losses"]]
-        if state["torch"] != str(torch.__version__):
-            self.say(f"The run began under PyTorch {state['torch']}; this is {torch.__version__}. "
-                     "It goes on, but its last digits may differ from an unbroken run's.")
 
 
 def train(
