@@ -10,34 +10,54 @@ from collections.abc import Sequence
 from . import __version__
 from .errors import IronlawError
 
+_DESCRIPTION = ("Predict what a training step of GPT-2 takes in FLOPs, memory and time, measure it "
+                "on the device\nyou have, and explain the difference: the course's tools, "
+                "one command each.")
+
 COMMANDS = {
-    "lab": "open the course in JupyterLab, working on a copy",
-    "calibrate": "measure this device into a profile",
-    "train": "train GPT-2 on real text; resumable",
-    "predict": "FLOPs, memory and time of a step, before it runs",
-    "plan": "the largest batch that fits, or the cheapest way to make one fit",
-    "measure": "FLOPs, memory and time of a step, as it really runs",
-    "record": "every measurement of this device, as small JSON files",
-    "compare": "a step of GPT-2: predicted, measured, and the difference",
-    "figures": "the document's numbers, computed",
-    "selfcheck": "the question bank and your state in it",
-    "doctor": "what works here, and how to mend the rest",
+    "the course": {
+        "lab": "open the course in JupyterLab, working on a copy",
+        "selfcheck": "the question bank and your state in it",
+        "figures": "the document's numbers, computed",
+        "doctor": "what works here, and how to mend the rest",
+    },
+    "before a run": {
+        "predict": "FLOPs, memory and time of a step, before it runs",
+        "plan": "the largest batch that fits, or the cheapest way to make one fit",
+    },
+    "on this device": {
+        "calibrate": "measure this device into a profile (first: MFU needs it)",
+        "train": "train GPT-2 on real text; resumable",
+        "measure": "FLOPs, memory and time of a step, as it really runs",
+        "compare": "a step of GPT-2: predicted, measured, and the difference",
+        "record": "every measurement of this device, as small JSON files",
+    },
 }
+"""Name and summary of every command, in groups."""
+
+_EPILOG = "`ironlaw COMMAND --help` explains a command and its flags. Start with: ironlaw doctor"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status (2 for an input that is refused)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog="ironlaw", description=__doc__.split(":")[0] + ".")
+    parser = argparse.ArgumentParser(
+        prog="ironlaw", description=f"{_DESCRIPTION}\n\n{_listing()}", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:])
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True,
+                                     help="one of the commands above")
+    for name, summary in (pair for group in COMMANDS.values() for pair in group.items()):
+        # Without `help`, argparse leaves the names out of its own list: they stand in groups.
+        sub = commands.add_parser(name, description=summary[0].upper() + summary[1:] + ".")
         # Only the command that runs is imported: torch and matplotlib stay unloaded otherwise.
         if words[:1] == [name]:
             module = importlib.import_module(f".commands.{name}", __package__)
             module.add_flags(sub)
             sub.set_defaults(run=module.run)
+    if not words:
+        parser.print_help(sys.stderr)
+        return 2
     args = parser.parse_args(words)
     try:
         return int(args.run(args))
@@ -49,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0
+
+
+def _listing() -> str:
+    """All commands with their summaries, group by group."""
+    width = max(len(name) for group in COMMANDS.values() for name in group)
+    return "\n\n".join("\n".join([f"{title}:", *(f"  {name:<{width}}  {summary}"
+                                               for name, summary in group.items())])
+                       for title, group in COMMANDS.items())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from .errors import InputError, choice, fraction, number
 from .predict import flops, step_time
 from .predict.step_time import Line
 from .results import DeviceProfile, Result, StepMeasurement
+from .units import si
 
 # FP32 bytes that an optimizer's pass moves per parameter at the least: weight and
 # gradient read, weight written, and each moment read and written.
@@ -105,8 +106,9 @@ def lay(
     """Lay predictions beside `measured`.
 
     The step's duration is predicted by a line through two smaller measured steps
-    (`anchors`), else by the iron law with a utilisation `eta` of yours in (0, 1], else not
-    at all. `profile` gives the bandwidth by which the optimizer's share is estimated.
+    (`anchors`), else by the iron law with an `eta` of yours in (0, 1], the share of the
+    peak that the device sustains, recomputation included; else not at all.
+    `profile` gives the bandwidth by which the optimizer's share is estimated.
     `guesses` holds the learner's own numbers by row key, in the row's unit.
     """
     config = RunConfig.from_json(measured.config)
@@ -116,7 +118,11 @@ def lay(
     per_step = per_token * config.tokens_per_step
     peak = measured.peak.flops_per_second if measured.peak else None
     no_peak = measured.reasons.get("mfu", "The measurement names no peak.")
-    floor = step_time.from_peak(per_step, peak) if peak else None
+    # The device also works on what the backward pass computes again: no step is faster.
+    again = flops.recomputed_per_step(config.shape, config.batch, config.sequence,
+                                      config.recompute, config.attention) * config.accumulate
+    work = "FLOP" if not again else "hardware FLOP, recomputation included,"
+    floor = step_time.from_peak(per_step + again, peak) if peak else None
     line = step_time.through_measurements(*anchors) if anchors else None
     predicted, how, reason = _predicted_seconds(config, line, anchors, floor, eta, no_peak)
     tokens, steps = config.tokens_per_step, len(measured.samples)
@@ -136,8 +142,8 @@ def lay(
         row("flops_per_token", "model FLOP per token", "FLOP", "6 (12 L d^2 + V d) + 12 L d S",
             per_token, measured.flops_per_token,
             "Both count matrix products only: a difference would be a mistake."),
-        row("floor_seconds", "step, nothing but products at the peak", "s", "FLOP / peak", floor,
-            took, "All that the iron law puts into eta.",
+        row("floor_seconds", "step, nothing but products at the peak", "s", f"{work} / peak",
+            floor, took, "All that the iron law puts into eta.",
             _above_floor(config, measured, profile, line, floor), "" if floor else no_peak),
         row("step_seconds", "step", "s", how, predicted, took, _step_words(measured, predicted),
             reason=reason),
@@ -215,7 +221,9 @@ def _predicted_seconds(
     if line is not None and anchors is not None:
         a, b = sorted(m.tokens_per_step for m in anchors)
         return (line.seconds(config.tokens_per_step),
-                f"alpha + beta x tokens, from steps of {a:,} and {b:,} tokens", "")
+                f"alpha + beta x tokens, from steps of {a:,} and {b:,} tokens "
+                f"(alpha = {si(line.alpha, 's')}, what a step costs at any size; "
+                f"beta = {si(line.beta, 's')}, what each token adds)", "")
     if eta is None:
         return None, "", "It takes two measured smaller steps, or an eta of your own."
     fraction("eta", eta)

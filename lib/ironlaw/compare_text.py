@@ -41,7 +41,7 @@ def html(comparison: Comparison) -> str:
 def _title(comparison: Comparison) -> str:
     config = comparison.config
     return (f"{config['model']}, {config['batch']} sequences x {config['accumulate']}, "
-            f"{config['precision']}, on {comparison.device}")
+            f"{config['precision']}, {config['attention']} attention, on {comparison.device}")
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:

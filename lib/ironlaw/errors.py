@@ -19,14 +19,15 @@ class InputError(IronlawError, ValueError):
     """An argument lies outside what the function accepts.
 
     Attributes: `argument` (its name), `value` (as given), `allowed` (in words),
-    `next_step` (what to do about it).
+    `next_step` (what to do about it). `allowed` ends the sentence "it must be ...", so
+    it names a thing ("a whole number of at least 1") or a relation ("less than ...").
     """
 
     def __init__(self, argument: str, value: Any, allowed: str, next_step: str = "") -> None:
         self.argument = argument
         self.value = value
         self.allowed = allowed
-        self.next_step = next_step or f"Give {argument} a value that is {allowed}."
+        self.next_step = next_step or f"Change {argument} and try again."
         super().__init__(argument, value, allowed, self.next_step)
 
     def __str__(self) -> str:
@@ -69,6 +70,12 @@ def number(
     is how a wrong unit survives.
     """
     allowed = _range_in_words("a finite number", low, high, above, unit)
+    return _number(argument, value, allowed, low, high, above, next_step)
+
+
+def _number(argument: str, value: Any, allowed: str, low: float, high: float,
+            above: float | None = None, next_step: str = "") -> float:
+    """The float of `value`, or an error that says what is `allowed`."""
     if isinstance(value, bool | str | bytes) or value is None:
         raise InputError(argument, value, allowed, next_step)
     if getattr(value, "shape", ()) != ():
@@ -105,9 +112,10 @@ def fraction(argument: str, value: Any, *, next_step: str = "") -> float:
 def count(argument: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
     """Return `value` as a whole number in [low, high], or raise `InputError`."""
     ceiling = math.inf if high is None else float(high)
-    result = number(argument, value, low=float(low), high=ceiling)
+    allowed = _range_in_words("a whole number", float(low), ceiling, None, "")
+    result = _number(argument, value, allowed, float(low), ceiling)
     if result != int(result):
-        raise InputError(argument, value, f"a whole number of at least {low}")
+        raise InputError(argument, value, allowed)
     return int(value)
 
 

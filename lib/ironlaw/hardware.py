@@ -74,7 +74,7 @@ class Accelerator:
         """The value of that figure in SI units, or `InputError` with the stated reason."""
         figure = self.figure(field_name)
         if figure.value is None:
-            raise InputError(field_name, None, f"known for {self.name}",
+            raise InputError(field_name, None, f"a figure that the catalogue holds for {self.name}",
                              f"{figure.reason} Type a value of your own instead.")
         return figure.value
 

@@ -43,10 +43,12 @@ class Result:
         """Rebuild a result from `to_json`'s value or its text."""
         values = json.loads(data) if isinstance(data, str) else dict(data)
         if values.get("schema") != SCHEMA_VERSION:
-            raise InputError("schema", values.get("schema"), f"equal to {SCHEMA_VERSION}",
+            raise InputError("schema", values.get("schema"),
+                             f"{SCHEMA_VERSION}, as this version writes it",
                              "Measure again with this version of the course.")
         if values.get("kind") != cls.kind:
-            raise InputError("kind", values.get("kind"), f"equal to {cls.kind!r}")
+            raise InputError("kind", values.get("kind"), repr(cls.kind),
+                             "Load this result with `ironlaw.results.load`, which knows all kinds.")
         return _rebuild(cls, values)
 
 
@@ -353,7 +355,8 @@ def _rebuild(cls: type[T], values: dict[str, Any]) -> T:
               and f.default_factory is dataclasses.MISSING}
     missing = needed - set(values)
     if missing:
-        raise InputError("result", sorted(values), "complete", f"Missing: {sorted(missing)}.")
+        raise InputError("result", sorted(values), "a whole result",
+                         f"It lacks {', '.join(sorted(missing))}: measure again.")
     return cls(**{name: _typed(hints[name], values[name]) for name in known if name in values})
 
 

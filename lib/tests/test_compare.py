@@ -289,8 +289,10 @@ def test_the_command_prints_one_json_object_with_both_sides(
     assert set(found["predicted"]) == set(found["measured"]) == keys
     assert found["predicted"]["flops_per_token"] == found["measured"]["flops_per_token"]
     assert found["measured"]["hardware_flops_per_step"] > found["measured"]["flops_per_step"]
-    assert found["predicted"]["hardware_flops_per_step"] is None
-    assert {"memory_bytes", "predicted.hardware_flops_per_step"} <= set(found["reasons"])
+    assert (found["predicted"]["hardware_flops_per_step"]
+            == found["measured"]["hardware_flops_per_step"])
+    assert "memory_bytes" in found["reasons"]
+    assert found["config"]["attention"] == "materialised"
     assert found["config"]["batch"] == 8
     assert 0 < found["measured"]["mfu"] < 1
     again = load(found["comparison"])
@@ -314,12 +316,47 @@ def test_running_out_of_memory_ends_with_what_was_asked_and_a_way_out(
 
     monkeypatch.setattr(command, "_profile", lambda *_: None)
     monkeypatch.setattr(compare, "run", too_much)
-    assert cli.main(["compare", "--model", "gpt2-350m", "--batch", "64"]) == 2
+    assert cli.main(["compare", "--model", "gpt2-350m", "--batch", "64", "--on", "cpu",
+                     "--force"]) == 2
     said = capsys.readouterr().err
     assert "gpt2-350m, 64 x 1024" in said
     assert "99 bytes" in said
     assert "--model gpt2-124m" in said
     assert command._out_of_memory(RuntimeError("something else"), CONFIG) is None
+
+
+def test_without_a_profile_calibration_gets_a_process_whose_threads_may_spin(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    from ironlaw.commands import compare as command
+
+    asked: list[tuple[list[str], dict[str, str]]] = []
+
+    def started(words: list[str], *, env: dict[str, str], **_: object) -> None:
+        asked.append((words[1:], env))
+        workspace.save_profile(profile())
+
+    monkeypatch.setattr(subprocess, "run", started)
+    for _ in range(2):  # the second time there is a profile
+        assert command._profile("Some CPU", "cpu", "cpu", {"A": "B"}) == profile()
+    assert asked == [(["-m", "ironlaw.cli", "calibrate", "--device", "cpu"], {"A": "B"})]
+
+
+def test_the_floor_counts_what_the_backward_pass_computes_again() -> None:
+    again = CONFIG.replace(recompute="every-block", accumulate=3)
+    floor = compare.lay(measurement(again)).row("floor_seconds")
+    extra = 3 * flops.recomputed_per_step(again.shape, 8, 128, "every-block")
+    plain = flops.per_token(again.shape, 128) * again.tokens_per_step
+    assert extra > 0.1 * plain
+    assert floor.predicted == pytest.approx((plain + extra) / PEAK)
+    assert "recomputation" in floor.how
+    assert compare.lay(measurement()).row("floor_seconds").how == "FLOP / peak"
+
+
+def test_the_words_define_alpha_and_beta_and_name_the_attention() -> None:
+    shown = str(compare.lay(measurement(seconds=0.12), anchors=anchors(0.02, 8e-5)))
+    assert "alpha = 20.0 ms, what a step costs at any size" in shown
+    assert "beta = 80.0 us, what each token adds" in shown
+    assert "flash attention" in shown.splitlines()[0]
 
 
 def test_anchors_in_contradiction_leave_the_step_unpredicted(

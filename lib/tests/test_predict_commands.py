@@ -76,6 +76,11 @@ def test_what_cannot_be_had_is_null_with_a_reason(capsys: Capture) -> None:
     assert found["floor_seconds"] == pytest.approx(found["flops_per_step"] / 1e11)
     assert found["step_seconds"] is None
     assert "--eta" in found["reasons"]["step_seconds"]
+    assert cli.main(["predict", "--model", "nano"]) == 0
+    shown = capsys.readouterr().out
+    assert "floor_seconds" not in shown
+    assert "  step at the peak" in shown
+    assert "The step at the peak is its lower bound" in shown
     found = ran(capsys, "predict", "--model", "nano", "--precision", "amp-bf16")
     assert "bf16" in found["reasons"]["step_seconds"]
     found = ran(capsys, "predict", "--precision", "amp-bf16", "--device", "T4")

@@ -34,7 +34,13 @@ def run(args: argparse.Namespace) -> int:
 
 def measured(device: str | None = None, seconds: float | None = None,
              dtypes: list[str] | None = None) -> DeviceProfile:
-    """Calibrate with progress on stderr, and keep the profile in the workspace."""
+    """Calibrate with progress on stderr, and keep the profile in the workspace.
+
+    Unlike the commands that time steps, this one leaves waiting threads spinning
+    (`gpt2.runtime.prepare` would let them sleep). A peak is a ceiling, taken from the best
+    sample of one large product; beside other programs a thread that sleeps comes back too
+    late for most of them, and the peak was seen to fall to that of a single core.
+    """
     from ..measure.calibration import calibrate
 
     began = time.perf_counter()

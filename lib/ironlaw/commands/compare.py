@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 from .. import compare, workspace
@@ -13,27 +16,38 @@ from ..errors import InputError, UnavailableError
 from ..predict import flops
 from ..results import DeviceProfile, StepMeasurement
 from ..transformer import MODELS
+from . import _attention, _room
 
 _NO_MEMORY = "This command compares FLOPs and time; it does not measure memory."
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw compare`."""
-    RunConfig.add_flags(parser)
+    RunConfig.add_flags(parser, [f.name for f in fields(RunConfig) if f.name != "attention"])
+    _attention.add_flag(parser)
     parser.add_argument("--steps", type=int, default=20,
                         help="steps that are timed, after warm-up (default: 20)")
     parser.add_argument("--on", metavar="KIND", help="where to run: cpu, cuda, cuda:N or mps "
                         "(default: the best there is)")
+    _room.add_flag(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     """Calibrate if need be, measure, lay both sides together, print."""
-    config = RunConfig.from_flags(args)
     from ..gpt2.runtime import prepare
 
+    before = dict(os.environ)
     prepare()  # as the trainer does; has an effect only before torch comes in
-    profile = _profile(config, args.on)
+    from ..measure.device import find, free_bytes
+
+    here, asked = find(args.on), args.attention is not None
+    args.attention = args.attention or _attention.quickest(here.type)
+    config = RunConfig.from_flags(args)
+    _on_this_device(config, here.catalogue_name)
+    _say("Comparing with " + _attention.described(config.attention, here.type, asked=asked))
+    _room.check(config, here.type, free_bytes(here), force=args.force, say=_say)
+    profile = _profile(here.name, here.type, args.on, before)
     try:
         laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,
                                      progress=_say)
@@ -59,11 +73,9 @@ def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, An
     config = RunConfig.from_json(measured.config)
     step, rate, mfu = (laid.row(k) for k in ("step_seconds", "tokens_per_second", "mfu"))
     per_step = flops.per_token(config.shape, config.sequence) * config.tokens_per_step
-    plain = config.recompute == "none"
+    again = flops.recomputed_per_step(config.shape, config.batch, config.sequence,
+                                      config.recompute, config.attention) * config.accumulate
     reasons = {"memory_bytes": _NO_MEMORY}
-    if not plain:
-        reasons["predicted.hardware_flops_per_step"] = (
-            "What recomputation costs is measured here, not predicted.")
     for row in (step, rate, mfu):
         if row.reason:
             reasons[row.key] = row.reason
@@ -72,7 +84,7 @@ def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, An
         "config": measured.config,
         "predicted": {
             "flops_per_token": laid.row("flops_per_token").predicted, "flops_per_step": per_step,
-            "hardware_flops_per_step": per_step if plain else None, "memory_bytes": None,
+            "hardware_flops_per_step": per_step + again, "memory_bytes": None,
             "step_seconds": step.predicted, "tokens_per_second": rate.predicted,
             "mfu": mfu.predicted, "peak_source": peak,
         },
@@ -91,22 +103,29 @@ def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, An
     }
 
 
-def _profile(config: RunConfig, kind: str | None) -> DeviceProfile | None:
-    """The saved profile of the device that will run; calibrated now when there is none."""
-    from ..measure.device import find
-    from .calibrate import measured as calibrated
-
-    here = find(kind)
-    if config.device not in ("this", here.catalogue_name):
+def _on_this_device(config: RunConfig, catalogue_name: str | None) -> None:
+    if config.device not in ("this", catalogue_name):
         raise InputError(
             "device", config.device, "'this' when a step is measured",
             "A step runs on the device at hand; choose it with --on. `ironlaw predict` "
             "takes any device of the catalogue.")
+
+
+def _profile(name: str, device_type: str, kind: str | None,
+             environment: dict[str, str]) -> DeviceProfile | None:
+    """The saved profile of the device that will run; calibrated now when there is none.
+
+    Calibration has a process and an `environment` of its own: threads that do not spin,
+    as this command's, would lower the peak (see `commands.calibrate`).
+    """
     profile = workspace.profile()
-    if profile is not None and (profile.name, profile.device_type) == (here.name, here.type):
+    if profile is not None and (profile.name, profile.device_type) == (name, device_type):
         return profile
     _say("no profile of this device yet: calibrating first (once)")
-    return calibrated(kind)
+    words = ["calibrate", *(["--device", kind] if kind else [])]
+    subprocess.run([sys.executable, "-m", "ironlaw.cli", *words], env=environment, check=False,
+                   stdout=subprocess.DEVNULL)
+    return workspace.profile()
 
 
 def _out_of_memory(problem: Exception, config: RunConfig) -> UnavailableError | None:

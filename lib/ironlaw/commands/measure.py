@@ -9,9 +9,10 @@ from typing import Any
 
 from .. import workspace
 from ..config import RunConfig
-from ..errors import UnavailableError
+from ..errors import InputError, UnavailableError
 from ..results import MemoryMeasurement, StepMeasurement
 from ..units import duration, gibibytes, percent, si, significant
+from . import _room
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="steps that are timed by --backend device (default: 10)")
     parser.add_argument("--on", metavar="KIND", help="where to run: cpu, cuda, cuda:N or mps "
                         "(default: the best there is)")
+    _room.add_flag(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -32,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     from ..gpt2.runtime import prepare
 
     prepare()  # has an effect only before torch comes in
-    found = outputs(RunConfig.from_flags(args), args.backend, args.on, args.steps)
+    found = outputs(RunConfig.from_flags(args), args.backend, args.on, args.steps,
+                    args.force)
     if args.json:
         print(json.dumps(found, indent=1))
     else:
@@ -41,21 +44,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
-            steps: int = 10) -> dict[str, Any]:
+            steps: int = 10, force: bool = False) -> dict[str, Any]:
     """What `--json` prints: the keys of `ironlaw predict`, measured.
 
-    A value that cannot be had is null; `reasons` says why. Times need the "device".
+    A value that cannot be had is null; `reasons` says why. Times need the "device", where
+    a step that cannot fit in memory is refused, unless `force` is set.
     """
     from ..measure import flops
-    from ..measure.device import find
+    from ..measure.device import find, free_bytes
     from ..measure.memory import measure_memory
 
     if backend == "device":
         here = find(on)
         if config.device not in ("this", here.catalogue_name):
-            from ..errors import InputError
             raise InputError("device", config.device, "'this' when a step is measured",
                              "Choose where to run with --on; `ironlaw predict` takes any device.")
+        _room.check(config, here.type, free_bytes(here), force=force, say=_say)
         step = _timed(config, on, steps)
         memory = measure_memory(config, "device", here)
     else:
@@ -89,7 +93,7 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
 def _timed(config: RunConfig, on: str | None, steps: int) -> StepMeasurement:
     from ..measure.step import measure_step
 
-    print(f"timing {steps} steps", file=sys.stderr, flush=True)
+    _say(f"timing {steps} steps")
     try:
         return measure_step(config, steps=steps, profile=workspace.profile(), device=on)
     except (RuntimeError, MemoryError) as problem:
@@ -126,3 +130,7 @@ def _print(found: dict[str, Any]) -> None:
     print(f"  {'tokens per second':<28}{significant(found['tokens_per_second']):>16}")
     shown = percent(found["mfu"]) if found["mfu"] is not None else "unknown"
     print(f"  {'MFU':<28}{shown:>16}   {found['peak_source'] or found['reasons'].get('mfu', '')}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -44,7 +44,8 @@ def device_memory(config: RunConfig, given: float | None) -> tuple[float, str]:
         return entry.value("memory"), f"{entry.name}: {entry.memory.source}"
     profile = workspace.profile()
     if profile is None or profile.memory_bytes is None:
-        raise InputError("device", "this", "calibrated, with its memory known",
+        raise InputError("device", "this", "one whose memory is known, and nothing is known "
+                         "of this one yet",
                          "Run `ironlaw calibrate`, or give --memory GB or --device NAME.")
     return profile.memory_bytes, f"calibrated on {profile.name}"
 

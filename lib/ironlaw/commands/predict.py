@@ -54,7 +54,7 @@ def outputs(config: RunConfig, eta: float | None = None) -> dict[str, Any]:
         floor = step_time.from_peak(per_step + again, rate)
         if eta is None:
             reasons["step_seconds"] = ("Give --eta, the share of the peak that this device "
-                                       "sustains; floor_seconds is the time at the peak itself.")
+                                       "sustains. The step at the peak is its lower bound.")
         else:
             seconds = step_time.from_peak(per_step + again, rate, eta)
     for name in ("tokens_per_second", "mfu"):

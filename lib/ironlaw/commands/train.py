@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import workspace
-from ..config import ATTENTIONS, TRAINABLE_OPTIMIZERS, RunConfig
-from ..errors import InputError, count
+from ..config import TRAINABLE_OPTIMIZERS, RunConfig
+from ..errors import UnavailableError, count
 from ..gpt2.settings import STANDARD_LIBRARY, TrainSettings
 from ..results import TrainingResult
 from ..units import duration, percent, si, significant
+from . import _attention, _room
 
 RUNS = Path("runs")
 PROMPTS = {STANDARD_LIBRARY: "def"}
@@ -30,9 +31,7 @@ _RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "d
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     RunConfig.add_flags(parser, _STEP_FLAGS)
-    add("--attention", choices=ATTENTIONS,
-        help="tiled (flash) or materialised S x S scores (default: materialised on a CPU, "
-             "where plain matrix products are quicker, else flash)")
+    _attention.add_flag(parser)
     add("--optimizer", choices=TRAINABLE_OPTIMIZERS, help="update rule (default: adamw-fused)")
     add("--steps", type=int, help="optimizer steps (default: 200)")
     add("--lr", type=float, dest="learning_rate",
@@ -49,6 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="steps between checkpoints (default: 50; 0: only at the end)")
     add("--threads", type=int, help="CPU threads (default: PyTorch's choice)")
     add("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
+    _room.add_flag(parser)
     add("--json", action="store_true", help="end with the result as one JSON object")
     # None marks a flag that was not given: a resumed run keeps its own value then.
     parser.set_defaults(**dict.fromkeys(_STEP_FLAGS))
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from ..gpt2.runtime import prepare
 
     prepare()  # has an effect only before torch comes in
-    from ..measure.device import find  # first: it says so when PyTorch is missing
+    from ..measure.device import find, free_bytes  # first: it says so when PyTorch is missing
 
     # isort: split
     from ..gpt2 import progress
@@ -68,10 +68,15 @@ def run(args: argparse.Namespace) -> int:
     from ..measure import training
 
     out = _folder(args)
-    settings = _settings(args, out, find(args.device).type)
+    here = find(args.device)
+    settings, resumed = _settings(args, out, here.type)
+    attention = _attention.described(settings.run.attention, here.type,
+                                     asked=args.attention is not None, resumed=resumed)
     _say(f"Training {settings.run.model} for {settings.steps} steps of "
          f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
-         f"{settings.run.attention} attention, in {out}")
+         f"{attention}, in {out}")
+    _room.check(settings.run, here.type, free_bytes(here), force=args.force, resumed=resumed,
+                say=_say)
     try:
         result = training.train(
             settings, out, resume=args.resume, device=args.device, threads=args.threads,
@@ -95,13 +100,14 @@ def _folder(args: argparse.Namespace) -> Path:
         return RUNS / f"{args.model or 'nano'}-{time.strftime('%Y%m%d-%H%M%S')}"
     latest = sorted(RUNS.glob("*/settings.json"), key=lambda file: file.stat().st_mtime)
     if not latest:
-        raise InputError("resume", True, f"given when there is a run in {RUNS.resolve()}",
-                         "Name the run's folder with --out, or start one without --resume.")
+        raise UnavailableError("A run that --resume could go on with",
+                               f"{RUNS.resolve()} holds none.",
+                               "Name the run's folder with --out, or start one without --resume.")
     return latest[-1].parent
 
 
-def _settings(args: argparse.Namespace, out: Path, device_type: str) -> TrainSettings:
-    """What the flags say; on resuming, flags left out are as in the checkpoint."""
+def _settings(args: argparse.Namespace, out: Path, device_type: str) -> tuple[TrainSettings, bool]:
+    """What the flags say, flags left out being as in the checkpoint that is resumed, if any."""
     from ..gpt2 import checkpoint
 
     step = _given(args, (*_STEP_FLAGS, "attention", "optimizer"))
@@ -110,11 +116,10 @@ def _settings(args: argparse.Namespace, out: Path, device_type: str) -> TrainSet
         rest["corpus"] = str(Path(rest["corpus"]).resolve())
     base = checkpoint.settings_of(out) if args.resume else None
     if base is None:
-        fast = "materialised" if device_type == "cpu" else "flash"
-        step = {"optimizer": "adamw-fused", "attention": fast, **step}
-        return TrainSettings(run=RunConfig(**step), **rest)
+        step = {"optimizer": "adamw-fused", "attention": _attention.quickest(device_type), **step}
+        return TrainSettings(run=RunConfig(**step), **rest), False
     kept = {f.name: getattr(base, f.name) for f in fields(base) if f.name != "run"}
-    return TrainSettings(run=base.run.replace(**step), **{**kept, **rest})
+    return TrainSettings(run=base.run.replace(**step), **{**kept, **rest}), True
 
 
 def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:

@@ -67,6 +67,20 @@ def find(wanted: str | torch.device | Device | None = None) -> Device:
     return _described(device)
 
 
+def free_bytes(device: Device) -> float | None:
+    """Memory that a step can still take on `device`, in bytes; None when it is unknown.
+
+    On CUDA that includes what this program's allocator holds without using it. MPS shares
+    memory with the whole system, which swaps rather than refuses: unknown.
+    """
+    target = device.torch_device
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(target)
+        idle = torch.cuda.memory_reserved(target) - torch.cuda.memory_allocated(target)
+        return float(free + idle)
+    return host.available_bytes() if device.type == "cpu" else None
+
+
 def best() -> str:
     """The most capable kind of device that is there."""
     if torch.cuda.is_available():

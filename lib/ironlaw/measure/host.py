@@ -15,6 +15,7 @@ from pathlib import Path
 _UNDISTURBED = 0.8  # share of CPU time below which another program must be running
 _CGROUP = Path("/sys/fs/cgroup")
 _CPUINFO = Path("/proc/cpuinfo")
+_MEMINFO = Path("/proc/meminfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -39,6 +40,27 @@ def memory_bytes(cgroup: Path = _CGROUP) -> float | None:
     limits = [_integer(cgroup / "memory.max"),  # cgroup v2
               _integer(cgroup / "memory" / "memory.limit_in_bytes")]  # v1
     return min([physical, *(float(limit) for limit in limits if limit)])
+
+
+def available_bytes(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> float | None:
+    """Main memory that a program can still take here without swapping, or None if unknown.
+
+    Linux's own estimate (files kept in memory can be given up), or what is left below a
+    container's limit when that is less. Other systems do not tell in a file.
+    """
+    told = re.search(r"^MemAvailable:\s+(\d+) kB", _read(meminfo) or "", re.MULTILINE)
+    if told is None:
+        return None
+    left = [1024.0 * int(told[1])]
+    for limit, used, folder, prefix in (
+            ("memory.max", "memory.current", cgroup, ""),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", cgroup / "memory", "total_")):
+        most, taken = _integer(folder / limit), _integer(folder / used)
+        if most is not None and taken is not None:
+            files = re.findall(rf"^{prefix}(?:in)?active_file (\d+)$",
+                               _read(folder / "memory.stat") or "", re.MULTILINE)
+            left.append(max(0.0, float(most - taken + sum(map(int, files)))))
+    return min(left)
 
 
 def cpu_quota(cgroup: Path = _CGROUP) -> float | None:

@@ -63,7 +63,7 @@ def measure_steps(
     count("warmup", warmup, low=0)
     for other in configs[1:]:
         if other.replace(batch=1, seq=1) != configs[0].replace(batch=1, seq=1):
-            raise InputError("configs", other.to_json(), "equal but for batch and seq",
+            raise InputError("configs", other.to_json(), "equal to the first but for batch and seq",
                              "Measure other settings in a call of their own.")
     here = find(device)
     work = [flops.count(config) for config in configs]

@@ -25,7 +25,7 @@ class Ledger:
     def hold(self, name: str, kind: str, size: float) -> None:
         """Allocate `size` bytes under a name that is not in use."""
         if name in self.live:
-            raise InputError("name", name, "not held already")
+            raise InputError("name", name, "a name that is not held already")
         self.live[name] = (kind, size)
         self.kinds[kind] += size
         self.total += size

@@ -30,7 +30,8 @@ def room(device_bytes: float, reserve_bytes: float = 0.0) -> float:
     whole = positive("device_bytes", device_bytes)
     kept = not_negative("reserve_bytes", reserve_bytes)
     if kept >= whole:
-        raise InputError("reserve_bytes", reserve_bytes, f"less than the device's {whole:g}")
+        raise InputError("reserve_bytes", reserve_bytes, f"less than the device's {whole:g} bytes",
+                         "Reserve less, or plan for a device with more memory.")
     return whole - kept
 
 

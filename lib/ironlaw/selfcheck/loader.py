@@ -189,7 +189,7 @@ def _figure(table: dict[str, Any], where: str) -> Figure:
     _only(table, set(known), here)
     for name, spec in known.items():
         if name not in table and spec.default is MISSING and spec.default_factory is MISSING:
-            raise InputError(f"{here}: {name}", None, "present", f"Add {name} to this figure.")
+            raise InputError(f"{here}: {name}", None, "given", f"Add {name} to this figure.")
     return Figure(**table)
 
 
@@ -200,15 +200,19 @@ def _mistake(table: dict[str, Any], where: str) -> Mistake:
 def _only(table: dict[str, Any], allowed: Iterable[str], where: str) -> None:
     for name in table:
         if name not in set(allowed):
-            raise InputError(f"{where}: {name}", table[name],
-                             "one of the fields " + ", ".join(sorted(allowed)),
+            raise InputError(f"{where}: field", name, "one of " + ", ".join(sorted(allowed)),
                              "Remove the field or mend its spelling.")
+
+
+_TYPES = {str: "a text in quotes", int: "a whole number", list: "a list", bool: "true or false"}
+"""The types of TOML in words."""
 
 
 def _take(table: dict[str, Any], name: str, kind: type, where: str, default: Any = None) -> Any:
     value = table.get(name, default)
     if type(value) is not kind:
-        raise InputError(f"{where}: {name}", value, f"present, of type {kind.__name__}")
+        raise InputError(f"{where}: {name}", value, _TYPES[kind],
+                         f"Add {name} there." if value is None else "")
     return value
 
 

@@ -210,8 +210,9 @@ def parse(text: str, name: str) -> list[Problem]:
 def _problem(raw: dict[str, Any], section: int, id: str, where: str) -> Problem:
     if set(raw) != _FIELDS:
         odd = sorted(set(raw) ^ _FIELDS)
-        raise InputError(where, odd, "present, all of " + ", ".join(sorted(_FIELDS)),
-                         "Add what is missing and remove what is foreign.")
+        raise InputError(f"{where}: fields missing or unknown", odd,
+                         "none: a problem has exactly " + ", ".join(sorted(_FIELDS)),
+                         "Add what is missing and remove what is unknown.")
     if raw["id"] != id:
         raise InputError(f"{where}: id", raw["id"], f"{id!r}, the next in the file")
     for field in ("topic", "stem", "unit"):
