@@ -143,7 +143,8 @@ class GPT(nn.Module):
             Block(shape, attention, recompute, self.dropout) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width, eps=1e-5)
         self._initialise()
-        self.no_such_token: Tensor | None = None
+        self.no_such_token: Tensor | None
+        self.register_buffer("no_such_token", None, persistent=False)
         if pad_vocab:
             self._pad_vocab()
 
@@ -172,9 +173,8 @@ class GPT(nn.Module):
         extra = -vocab % VOCAB_MULTIPLE
         weight = functional.pad(self.token_embedding.weight.detach(), (0, 0, 0, extra))
         self.token_embedding = nn.Embedding(vocab + extra, self.shape.width, _weight=weight)
-        bias = functional.pad(torch.zeros(vocab, device=weight.device), (0, extra),
-                              value=-math.inf)
-        self.register_buffer("no_such_token", bias, persistent=False)
+        self.no_such_token = functional.pad(torch.zeros(vocab, device=weight.device),
+                                            (0, extra), value=-math.inf)
 
     def features(self, tokens: Tensor) -> Tensor:
         """What the head reads: [B, S] token numbers -> [B, S, d]."""

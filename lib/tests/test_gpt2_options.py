@@ -1,0 +1,164 @@
+"""Options of a step that change how it is computed and not what: vocabulary, slices, compiling."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from ironlaw.config import RunConfig
+from ironlaw.errors import InputError
+from ironlaw.gpt2 import checkpoint, compiling, precision, train
+from ironlaw.gpt2.model import GPT, IGNORED
+from ironlaw.gpt2.sample import sample
+from ironlaw.gpt2.settings import TrainSettings
+from ironlaw.gpt2.step import TrainingStep, build, random_batches
+
+TINY = RunConfig(layers=2, width=32, heads=2, vocab=300, batch=4, seq=24)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Models this small only wait for each other's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def built(config: RunConfig = TINY, **options: object) -> TrainingStep:
+    torch.manual_seed(0)
+    return build(config, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("loss_rows", [None, 10])
+@pytest.mark.parametrize("name", ["fp32", "amp-bf16", "amp-fp16", "pure-bf16"])
+def test_a_padded_vocabulary_changes_neither_loss_nor_gradient(
+    name: str, loss_rows: int | None
+) -> None:
+    config = TINY.replace(precision=name)
+    plain, padded = built(config), built(config, pad_vocab=True, loss_rows=loss_rows)
+    assert padded.model.token_embedding.weight.shape == (320, 32)
+    batches = random_batches(config)
+    tolerance = 1e-6 if name == "fp32" else 2e-2
+    for _ in range(3):
+        a, b = plain.backward(batches), padded.backward(batches)
+        assert a.item() == pytest.approx(b.item(), rel=tolerance)
+        ours = padded.model.token_embedding.weight.grad
+        theirs = plain.model.token_embedding.weight.grad
+        assert ours is not None
+        assert theirs is not None
+        assert not ours[300:].any()  # no gradient reaches a token that does not exist
+        assert (ours[:300] - theirs).norm() < 2 * tolerance * theirs.norm()
+        plain.update()
+        padded.update()
+    assert not padded.model.token_embedding.weight[300:].any()
+
+
+def test_padding_that_learns_would_change_the_loss() -> None:
+    """Rows of zeros without the bias take part in the softmax: the test above can fail."""
+    plain, padded = built(), built(pad_vocab=True)
+    padded.model.no_such_token = None
+    tokens, targets = random_batches(TINY)[0]
+    assert padded.model.loss(tokens, targets) - plain.model.loss(tokens, targets) > 0.05
+
+
+def test_a_padded_model_still_speaks_its_own_vocabulary() -> None:
+    model = built(pad_vocab=True).model.eval()
+    tokens = random_batches(TINY)[0][0]
+    logits = model(tokens)
+    assert logits.shape == (4, 24, 300)
+    assert torch.isfinite(logits).all()
+    assert sample(model, tokens[:1, :3], 40, temperature=100.0, top_k=None).max() < 300
+    round_size = TINY.replace(vocab=320)
+    assert built(round_size, pad_vocab=True).model.token_embedding.weight.shape == (320, 32)
+
+
+def test_padding_takes_nothing_from_the_random_numbers_of_the_rest() -> None:
+    plain, padded = built().model.state_dict(), built(pad_vocab=True).model.state_dict()
+    assert plain.keys() == padded.keys()
+    for name, value in plain.items():
+        assert torch.equal(padded[name][:len(value)], value), name
+    with torch.device("meta"):
+        assert GPT(TINY.shape, pad_vocab=True).token_embedding.weight.is_meta
+
+
+def test_compiling_goes_through_torch_and_computes_the_same(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = torch.compile
+    # Traced for real; the machine code alone is left out, which takes a minute.
+    monkeypatch.setattr(torch, "compile", functools.partial(compiler, backend="aot_eager"))
+    plain, compiled = built(), built(compile=True)
+    assert (plain.compiled, compiled.compiled, compiled.not_compiled) == (False, True, "")
+    tokens, targets = random_batches(TINY)[0]
+    targets = targets.masked_fill(targets < 30, IGNORED)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    for _ in range(3):
+        assert compiled([(tokens, targets)]).item() == pytest.approx(
+            plain([(tokens, targets)]).item(), rel=1e-5)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert not torch._dynamo.utils.counters["graph_break"]
+    assert set(compiled.model.state_dict()) == set(plain.model.state_dict())
+
+
+def test_what_cannot_be_compiled_says_why_and_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    step = built(compile=True)
+    assert not step.compiled
+    assert "no-such-compiler was not found" in step.not_compiled
+    assert step(random_batches(TINY)).item() > 0
+    full, half = precision.of("fp32", "cpu"), precision.of("amp-bf16", "cpu")
+    for capability, formats, expected in (((6, 1), full, "7.0"), ((7, 5), half, "8.0"),
+                                          ((7, 5), full, ""), ((9, 0), half, "")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
+        found = compiling.obstacle(formats, "cuda")
+        assert expected in found
+        assert bool(found) == bool(expected)
+    assert "mps" in compiling.obstacle(full, "mps")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    file = tmp_path / "text.txt"
+    file.write_text("".join(f"{i} green bottles on wall {i % 9}\n" for i in range(2000)),
+                    encoding="utf-8")
+    return file
+
+
+def test_the_options_reach_a_run_and_its_checkpoint(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    run = RunConfig(layers=1, width=32, heads=2, vocab=4100, batch=2, seq=32)
+    plain = TrainSettings(run=run, steps=6, corpus=str(text), checkpoint_every=3)
+    chosen = TrainSettings(run=run, steps=6, corpus=str(text), checkpoint_every=3, loss_rows=16,
+                           pad_vocab=True, compile=True)
+    said: list[str] = []
+    expected = train.train(plain, tmp_path / "plain")
+    found = train.train(chosen, tmp_path / "chosen", say=said.append)
+    for (_, a), (_, b) in zip(expected.losses, found.losses, strict=True):
+        assert a == pytest.approx(b, rel=1e-4)
+    assert found.config["loss_rows"] == 16
+    assert any("no-such-compiler was not found" in line for line in said)
+    assert "no-such-compiler" in found.notes["compile"]
+    state = checkpoint.load(checkpoint.saved(tmp_path / "chosen")[0])
+    assert state["model"]["token_embedding.weight"].shape == (4160, 32)
+    model = checkpoint.load_model(tmp_path / "chosen")
+    assert model(torch.zeros(1, 4, dtype=torch.long)).shape == (1, 4, 4100)
+    with pytest.raises(InputError, match="pad_vocab"):
+        train.train(TrainSettings(run=run, steps=6, corpus=str(text), loss_rows=16, compile=True),
+                    tmp_path / "chosen", resume=True)
+
+
+@pytest.mark.parametrize(("changes", "named"), [
+    ({"loss_rows": 0}, "loss_rows"), ({"rewinds": -1}, "rewinds"),
+    ({"skip_batches": -1}, "skip_batches"),
+])
+def test_bad_options_are_named(changes: dict[str, int], named: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TrainSettings(**changes)  # type: ignore[arg-type]
+    assert caught.value.argument == named
