@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ironlaw import cli
 from ironlaw.config import RunConfig
 from ironlaw.errors import InputError
 from ironlaw.gpt2 import checkpoint, compiling, precision, train
@@ -162,3 +163,27 @@ def test_bad_options_are_named(changes: dict[str, int], named: str) -> None:
     with pytest.raises(InputError) as caught:
         TrainSettings(**changes)  # type: ignore[arg-type]
     assert caught.value.argument == named
+
+
+def test_the_flags_make_the_settings_and_a_resumed_run_keeps_them(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    given = ["train", "--layers", "1", "--width", "32", "--heads", "2", "--batch", "2", "--seq",
+             "32", "--threads", "1", "--device", "cpu", "--corpus", str(text)]
+    out = str(tmp_path / "run")
+    assert cli.main([*given, "--steps", "4", "--out", out, "--rewinds", "2", "--skip-batches", "7",
+                     "--loss-rows", "16", "--pad-vocab", "--compile"]) == 0
+    shown = capsys.readouterr().out
+    assert "Rewinds       0 of at most 2: none needed" in shown
+    assert "Not compiled  torch.compile needs a C++ compiler" in shown
+    saved = checkpoint.settings_of(Path(out))
+    assert saved is not None
+    assert (saved.rewinds, saved.skip_batches, saved.loss_rows, saved.pad_vocab,
+            saved.compile) == (2, 7, 16, True, True)
+    assert cli.main(["train", "--resume", "--out", out, "--json"]) == 0
+    capsys.readouterr()
+    assert cli.main(["train", "--resume", "--out", out, "--rewinds", "3"]) == 2
+    assert "rewinds = 3, but it must be 2, as in the run" in capsys.readouterr().err
+    assert cli.main([*given, "--rewinds", "1", "--checkpoint-every", "0"]) == 2
+    assert "Rewinding needs checkpoints" in capsys.readouterr().err

@@ -18,14 +18,15 @@ from ..errors import UnavailableError, count
 from ..gpt2.settings import STANDARD_LIBRARY, TrainSettings
 from ..results import TrainingResult
 from ..units import duration, percent, si, significant
-from . import _attention, _room
+from . import _attention, _room, _train_options
 
 RUNS = Path("runs")
 PROMPTS = {STANDARD_LIBRARY: "def"}
 CONTINUATION = 60
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
-_RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout")
+_RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout",
+              "rewinds", "skip_batches", "loss_rows", "pad_vocab", "compile")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +47,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="go on from the newest checkpoint; flags left out are as in that run")
     add("--checkpoint-every", type=int, metavar="STEPS",
         help="steps between checkpoints (default: 50; 0: only at the end)")
+    _train_options.add_flags(parser)
     add("--threads", type=int, help="CPU threads (default: PyTorch's choice)")
     add("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
     _room.add_flag(parser)
@@ -143,6 +145,7 @@ def _summary(result: TrainingResult, out: Path) -> str:
     else:
         lines.append(f"MFU           not known: {result.reasons.get('mfu', '')}")
     lines += [
+        *_train_options.told(result),
         f"Corpus        {result.corpus}, {result.notes['corpus']}; "
         f"SHA-256 {result.corpus_sha256[:16]}...",
         f"Checkpoint    {result.checkpoint}",

@@ -1,0 +1,36 @@
+"""Flags of `ironlaw train` beyond the step and the schedule, and what is said about them."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..results import TrainingResult
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags; each is None when it was not given, so that a resumed run keeps its own."""
+    add = parser.add_argument
+    add("--rewinds", type=int, metavar="N",
+        help="after a spike of the loss, go back to a checkpoint and leave out the text around "
+             "it, at most N times (default: 0, never)")
+    add("--skip-batches", type=int, metavar="N",
+        help="steps' worth of text to leave out after a spike, beside what was read since the "
+             "checkpoint (default: 5)")
+    add("--loss-rows", type=int, metavar="ROWS",
+        help="compute the loss over ROWS tokens at a time: less memory for logits, and the head "
+             "is computed twice (default: all at once)")
+    add("--pad-vocab", action="store_true", default=None,
+        help="round the embedding up to a multiple of 64 rows, which GPUs multiply faster; the "
+             "loss stays the same")
+    add("--compile", action="store_true", default=None,
+        help="run the step through torch.compile: a slow first step, quicker ones after it")
+
+
+def told(result: TrainingResult) -> list[str]:
+    """Lines of the summary about what these flags brought about."""
+    lines = []
+    if "rewinds" in result.notes:
+        lines.append(f"Rewinds       {result.notes['rewinds']}")
+    if "compile" in result.notes:
+        lines.append(f"Not compiled  {result.notes['compile']}")
+    return lines
