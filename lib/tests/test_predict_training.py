@@ -115,6 +115,15 @@ def test_the_square_root_rule_is_near_the_searched_best() -> None:
         assert abs(best - recompute.best_checkpoints(layers)) < 4
 
 
+def test_of_equal_peaks_the_best_recomputes_least() -> None:
+    played = {k: recompute.play(48, recompute.evenly_kept(48, k)) for k in range(1, 49)}
+    lowest = [k for k in played if played[k].peak == min(p.peak for p in played.values())]
+    assert lowest == [6, 7, 8]
+    assert [played[k].recomputed for k in lowest] == [42, 41, 40]
+    assert recompute.best_k(48) == 8
+    assert recompute.best_k(1) == 1
+
+
 def test_table_15_puts_the_middle_row_right() -> None:
     rows = recompute.table_15(48, 7)
     assert [(r.memory, r.recomputed) for r in rows[:3]] == [(48, 0), (49, 47), (1, 1128)]

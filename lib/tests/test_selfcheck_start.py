@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import lab_browser
+import nbformat
 import pytest
 from ironlaw import course, start, workspace
 from ironlaw.errors import InputError
 from ironlaw.selfcheck import checks, loader, record
-from ironlaw.start import keep, overview
+from ironlaw.start import answers, keep, overview
 from ironlaw.start.page import StartPage
+from nbgrader.utils import compute_checksum
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = "labs/lab_01_iron_law/lab_01_iron_law.ipynb"
@@ -26,10 +28,16 @@ LAB = "labs/lab_01_iron_law/lab_01_iron_law.ipynb"
 
 def notebook(*cells: tuple[str, str]) -> str:
     """A notebook of (text, grade_id) cells; a cell with an id is an answer cell."""
-    made = [{"cell_type": "code" if name else "markdown", "source": text,
-             "metadata": {"nbgrader": {"grade_id": name, "solution": True}} if name else {}}
-            for text, name in cells]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    made = nbformat.v4.new_notebook()
+    for text, name in cells:
+        if not name:
+            made.cells.append(nbformat.v4.new_markdown_cell(text))
+            continue
+        label = {"grade_id": name, "solution": True, "grade": False, "locked": False}
+        cell = nbformat.v4.new_code_cell(text, metadata={"nbgrader": label})
+        label["checksum"] = compute_checksum(cell)
+        made.cells.append(nbformat.v4.new_code_cell(text, metadata={"nbgrader": label}))
+    return nbformat.writes(made)
 
 
 @pytest.fixture
@@ -155,7 +163,9 @@ def test_the_states_follow_the_learner(copy: Path) -> None:
 
 @pytest.mark.parametrize(("text", "state"), [
     (None, "not beside this page"), ("", "cannot be read"), ("[1]", "cannot be read"),
-    ('{"cells": [3]}', "cannot be read"), (notebook(("# x", "")), "cannot be read")])
+    ('{"cells": [3]}', "cannot be read"),
+    ('{"cells": [{"metadata": {"nbgrader": {"solution": true, "grade_id": "a"}}}]}',
+     "cannot be read"), (notebook(("# x", "")), "cannot be read")])
 def test_a_lab_that_is_missing_or_broken_is_named(copy: Path, text: str | None,
                                                   state: str) -> None:
     lab = copy.parent / LAB
@@ -163,6 +173,36 @@ def test_a_lab_that_is_missing_or_broken_is_named(copy: Path, text: str | None,
     if text is not None:
         lab.write_text(text, encoding="utf-8")
     assert overview.overview(copy).rows[0].labs[0].state == state
+
+
+def test_work_in_the_course_itself_counts(shipped: Path) -> None:
+    """A checkout that is worked in place, as on Binder, has no second file to compare with."""
+    lab = shipped / LAB
+    assert overview.overview(shipped / "chapters").rows[0].labs[0].state == "not started"
+    lab.write_text(lab.read_text(encoding="utf-8").replace("b = None", "b = 6"), encoding="utf-8")
+    found = overview.overview(shipped / "chapters").rows[0].labs[0]
+    assert found.state == "1 of 2 answers begun"
+
+
+LABS = sorted((ROOT / "labs").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda p: p.stem)
+def test_every_answer_in_every_lab_is_seen_once_it_is_begun(lab: Path, tmp_path: Path) -> None:
+    made = nbformat.read(lab, as_version=4)
+    mine = [cell for cell in made.cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    assert mine
+    assert answers.state(lab) == "not started"
+    file = tmp_path / lab.name
+    for begun, cell in enumerate(mine, start=1):
+        cell.source += "\n\n"  # blank lines are no answer
+        nbformat.write(made, file)
+        assert answers.state(file) == ("not started" if begun == 1 else
+                                       f"{begun - 1} of {len(mine)} answers begun")
+        cell.source = cell.source.strip() + "\nx = 1"
+        assert compute_checksum(cell) == answers.checksum(dict(cell), cell.source)
+        nbformat.write(made, file)
+        assert answers.state(file) == f"{begun} of {len(mine)} answers begun"
 
 
 @pytest.mark.parametrize("value", [

@@ -145,10 +145,15 @@ def play(layers: int, kept: Iterable[int], *, keep_segment: bool = True) -> Sche
 def best_k(layers: int) -> int:
     """The number of checkpoints with the lowest peak, found by playing all of them.
 
-    Among equals the fewest; close to sqrt(N_L), which leaves rounding out.
+    Among equals the one that recomputes least, which is the one that keeps most: 6, 7 and
+    8 of 48 layers all peak at 12, and 8 leaves 40 to redo instead of 42. Close to
+    sqrt(N_L), which leaves rounding out.
     """
-    return min(range(1, count("layers", layers) + 1),
-               key=lambda k: (play(layers, evenly_kept(layers, k)).peak, k))
+    def cost(k: int) -> tuple[int, int]:
+        played = play(layers, evenly_kept(layers, k))
+        return played.peak, played.recomputed
+
+    return min(range(1, count("layers", layers) + 1), key=cost)
 
 
 @dataclass(frozen=True)

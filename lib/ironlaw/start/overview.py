@@ -1,23 +1,22 @@
 """What the first page says: one row per chapter, read from the learner's state and files.
 
-Nothing here is typed in: chapters and labs are those that the course ships, a lab's state
-comes from comparing the learner's copy with the shipped one.
+Nothing here is typed in: chapters and labs are those that the course ships, and a lab's state
+comes from its answer cells.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .. import course, workspace
 from ..errors import UnavailableError
 from ..selfcheck import record
 from ..selfcheck.text import to_html, to_plain
+from . import answers
 from .marks import is_read
 
 # Which labs measure what a chapter teaches.
@@ -134,25 +133,11 @@ def unwritten(sections: Iterable[int]) -> str:
 
 def title(notebook: Path) -> str:
     """A notebook's first heading, or its file name."""
-    for cell in _cells(notebook):
-        for line in _source(cell).splitlines():
+    for cell in answers.cells(notebook):
+        for line in answers.source(cell).splitlines():
             if cell.get("cell_type") == "markdown" and line.startswith("# "):
                 return line[2:].strip()
     return notebook.stem
-
-
-def lab_state(mine: Path, shipped: Path) -> str:
-    """How far a lab has come: its answer cells that differ from those handed out."""
-    if not mine.is_file():
-        return "not beside this page"
-    empty = {_label(cell): _source(cell).strip() for cell in _cells(shipped) if _label(cell)}
-    now = {_label(cell): _source(cell).strip() for cell in _cells(mine) if _label(cell)}
-    if not empty or not now:
-        return "cannot be read"
-    begun = sum(now.get(name, text) != text for name, text in empty.items())
-    if begun == 0:
-        return "not started"
-    return f"{begun} of {len(empty)} answers begun"
 
 
 def _named(chapters: Sequence[int]) -> str:
@@ -169,7 +154,7 @@ def _lab(root: Path, name: str, here: Path) -> Entry:
     # The working copy keeps the course's own layout: chapters/ and labs/ side by side.
     places = [here.parent / name, here / name, here / Path(name).name]
     mine = next((p for p in places if p.is_file()), places[0])
-    return Entry(title(root / name), f"../{name}", lab_state(mine, root / name))
+    return Entry(title(root / name), f"../{name}", answers.state(mine))
 
 
 def _questions(row: Row) -> str:
@@ -198,24 +183,3 @@ def _linked(entry: Entry) -> str:
 
 def _mark(read: bool) -> str:
     return "● read" if read else "○ not yet"
-
-
-def _cells(notebook: Path) -> list[dict[str, Any]]:
-    try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        return [cell for cell in cells if isinstance(cell, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _source(cell: dict[str, Any]) -> str:
-    return "".join(cell.get("source", ""))
-
-
-def _label(cell: dict[str, Any]) -> str:
-    """The id of an answer cell, '' for every other cell."""
-    try:
-        meta = cell["metadata"]["nbgrader"]
-        return str(meta["grade_id"]) if meta["solution"] else ""
-    except (KeyError, TypeError):
-        return ""
