@@ -31,7 +31,7 @@
 # *C* positions; batches of *B* sequences of *S* tokens; *P* parameters. A GB is 10⁹ bytes.
 
 # %%
-from ironlaw.lab import Residuals, check, measure_memory
+from ironlaw.lab import check, measure_memory
 
 # %% [markdown]
 # ## 1 · Predict
@@ -53,8 +53,8 @@ from ironlaw.lab import Residuals, check, measure_memory
 #
 # **1a (3 points).** Count them. The output head is *tied*: it is the token embedding once more.
 #
-# <details><summary>Hint</summary>One block has 12 d² numbers in matrices and 13 d in biases and
-# norms. Counting the head twice gives GPT-2 small 163 million, as several tools do.</details>
+# <details><summary>Hint</summary>Start with one block: how many d² are in its matrices, how many d
+# in its biases and norms? GPT-2 small has 124 million; 163 million counts the head twice.</details>
 
 # %% nbgrader={"grade_id": "parameter-count", "solution": true}
 def parameter_count(layers, width, vocab, context):
@@ -156,8 +156,8 @@ check(hidden)
 #
 # **1c (4 points).** Add it up.
 #
-# <details><summary>Hint</summary>Per token: the two FP32 tensors take 8 bytes per channel, all the
-# 16-bit ones 28, for together they are 14 d wide; and there are four FP32 statistics.</details>
+# <details><summary>Hint</summary>Count for one token. Gather the tensors by format first: how many
+# d are they wide together? Then come the statistics, and last what every head adds.</details>
 
 # %% nbgrader={"grade_id": "block-bytes", "solution": true}
 def block_bytes(batch, seq, width, heads, attention="tiled"):
@@ -208,8 +208,8 @@ check(hidden)
 #
 # **1d (3 points).** Return the larger of the two, in bytes, under autocast.
 #
-# <details><summary>Hint</summary>Write two sums and take `max`. Your functions give most of the
-# terms. At the update a parameter takes 20 bytes.</details>
+# <details><summary>Hint</summary>Write two sums and take the larger. Your functions give most of
+# the terms; mind which of the state's four parts are there at either moment.</details>
 
 # %% nbgrader={"grade_id": "step-bytes", "solution": true}
 def step_bytes(layers, width, heads, vocab, context, batch, seq, attention="tiled"):
@@ -229,7 +229,7 @@ def visible(student):
     most = student.call("step_bytes", 4, 128, 4, 4096, 256, 8, 256)
     student.close("step_bytes of nano on 8 x 256 tokens", most, 159_122_432, rtol=1e-3)
     most = student.call("step_bytes", 12, 768, 12, 50_257, 1024, 1, 16)
-    student.close("step_bytes of GPT-2 small on 16 tokens", most, 20 * 124_439_808, rtol=1e-3)
+    student.close("step_bytes of GPT-2 small on 16 tokens", most, 2_488_796_160, rtol=1e-3)
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -344,37 +344,17 @@ for kind, size in sorted(measured.flash.memory_bytes.items(), key=lambda item: -
 print("your guess was that the largest would be:", guess_largest)
 
 # %% [markdown]
-# Now your guess, what your functions say, and what PyTorch counted. Bytes can be counted, so
-# nothing here is noise: a residual above two per cent is a mistake that can be found. (The few
-# bytes left are Adam's step counters, position numbers, and token numbers that it overlooks.)
+# The step that was measured, in the numbers that your functions ask for:
 
 # %%
 step, config = measured.flash, measured.flash.config
 sizes = (12, 768, 12, 50_257, 1024) if config["model"] == "gpt2-124m" else (4, 128, 4, 4096, 256)
 layers, width, heads, vocab, context = sizes
-count = parameter_count(layers, width, vocab, context)
-state = state_bytes(count, "autocast")
-table = Residuals().add("parameters", "", predicted=count, measured=step.parameters)
-table.add("weights", "B", predicted=state["weights"], measured=step.parameter_bytes)
-table.add("gradients", "B", predicted=state["gradients"], measured=step.gradient_bytes)
-table.add("moments", "B", predicted=state["moments"], measured=step.optimizer_bytes)
-for name, found in (("tiled", measured.flash), ("materialised", measured.materialised)):
-    table.add(f"kept by one block, {name}", "B", measured=found.saved_bytes_per_block,
-              predicted=block_bytes(config["batch"], context, width, heads, name))
-table.add("peak, tiled", "B", guess=guess_peak_bytes, measured=measured.peak_bytes,
-          predicted=step_bytes(*sizes, config["batch"], context))
-table.add("peak, materialised", "B", measured=measured.materialised.peak_bytes,
-          predicted=step_bytes(*sizes, config["batch"], context, "materialised"))
-table.add("largest batch within the limit", "", measured=measured.sweep.largest_batch,
-          predicted=largest_batch(measured.sweep.limit_bytes, *sizes, context))
-if step.reserved_bytes is not None:  # a GPU was asked too
-    table.add("peak by its allocator", "B", predicted=measured.peak_bytes, measured=step.peak_bytes)
-    table.add("all that it holds", "B", predicted=measured.peak_bytes,
-              measured=step.reserved_bytes + step.context_bytes)
-table
+print(f"L = {layers}, d = {width}, H = {heads}, V = {vocab:,}, C = {context:,}; "
+      f"B = {config['batch']} sequences of the whole context, {config['precision']}")
 
 # %% [markdown]
-# **3a (1 point).** Set `predicted_peak` to what your account gives for the measured step (tiled
+# **3a (1 point).** Set `predicted_peak` to what your account gives for this step (tiled
 # attention). The point is for agreement with PyTorch to within two per cent.
 
 # %% nbgrader={"grade_id": "predicted-peak", "solution": true}
@@ -391,11 +371,20 @@ def visible(student):
 check(visible)
 
 # %% [markdown]
+# Now your guess, what your functions say, and what PyTorch counted. Bytes can be counted, so
+# nothing here is noise: a residual above two per cent is a mistake that can be found. (The few
+# bytes left are Adam's step counters, position numbers, and token numbers that it overlooks.)
+
+# %%
+measured.compare(parameter_count, state_bytes, block_bytes, step_bytes, largest_batch,
+                 predicted_peak=predicted_peak, guess=guess_peak_bytes)
+
+# %% [markdown]
 # **3b (1 point).** Set `bytes_per_sequence`: the bytes that one more sequence in the batch adds to
 # the peak. Take it from two *measured* batches: `measured.sweep.peaks` lists (batch, bytes).
 #
-# <details><summary>Hint</summary>Bytes over batches, both as differences. Take the two largest: at
-# very small batches another moment may be the fullest, and the line has a bend.</details>
+# <details><summary>Hint</summary>Two points make a line, and you want its slope. Choose the two
+# largest batches: at very small ones another moment may be the fullest, and it bends.</details>
 
 # %% nbgrader={"grade_id": "bytes-per-sequence", "solution": true}
 # Set bytes_per_sequence from measured.sweep.peaks.

@@ -26,7 +26,7 @@
 # | one CUDA GPU (Colab and others) | GPT-2 124M: blocks of width 768 | BF16 (older ones: FP16) |
 
 # %%
-from ironlaw.lab import Residuals, check, measure_kernels
+from ironlaw.lab import check, measure_kernels
 
 # %% [markdown]
 # ## 1 · Predict
@@ -40,8 +40,8 @@ from ironlaw.lab import Residuals, check, measure_kernels
 # **1a (3 points).** The product of an m × k matrix (`rows` × `inner`) and a k × n one (`inner` ×
 # `columns`) takes 2 m k n FLOP. Write its intensity, for numbers of `bytes_per_value` bytes.
 #
-# <details><summary>Hint</summary>Three matrices cross: m × k and k × n on the way in, m × n on the
-# way out. With one column (a vector) it comes to about 1 in 16 bits, whatever the size.</details>
+# <details><summary>Hint</summary>Which matrices come in, which goes out, and how many values has
+# each? With one column (a vector) it comes to about 1 in 16 bits, whatever the size.</details>
 
 # %% nbgrader={"grade_id": "gemm-intensity", "solution": true}
 def gemm_intensity(rows, inner, columns, bytes_per_value=2):
@@ -54,7 +54,7 @@ def gemm_intensity(rows, inner, columns, bytes_per_value=2):
 # %% nbgrader={"grade_id": "check-gemm-intensity", "grade": true, "points": 3}
 def visible(student):
     got = student.call("gemm_intensity", 4096, 4096, 4096, 2)
-    student.close("gemm_intensity(4096, 4096, 4096, 2)", got, 4096 / 3)
+    student.close("gemm_intensity(4096, 4096, 4096, 2)", got, 1365.333333)
     got = student.call("gemm_intensity", 4096, 4096, 1, 2)
     student.close("gemm_intensity(4096, 4096, 1, 2), a matrix times a vector", got, 0.999512,
                   rtol=1e-5)
@@ -90,7 +90,7 @@ def visible(student):
     got = student.call("elementwise_intensity", 5, 2)
     student.close("elementwise_intensity(5, 2), softmax in 16 bits", got, 1.25)
     got = student.call("elementwise_intensity", 1, 4, inputs=2)
-    student.close("elementwise_intensity(1, 4, inputs=2), an FP32 addition", got, 1 / 12)
+    student.close("elementwise_intensity(1, 4, inputs=2), an FP32 addition", got, 0.08333333)
 check(visible)
 ### BEGIN HIDDEN TESTS
 def hidden(student):
@@ -120,8 +120,8 @@ check(hidden)
 #
 # **1c (4 points).** Write the intensity of one head for both forms.
 #
-# <details><summary>Hint</summary>Count the tensors that cross, kernel by kernel; materialised, four
-# of S × S and four of S × d. For long sequences that form tends to d / bytes.</details>
+# <details><summary>Hint</summary>List the tensors that cross, kernel by kernel, and add up their
+# values. With longer and longer sequences one form tends to a limit, the other grows.</details>
 
 # %% nbgrader={"grade_id": "attention-intensity", "solution": true}
 def attention_intensity(seq, head_width, form, bytes_per_value=2):
@@ -134,7 +134,7 @@ def attention_intensity(seq, head_width, form, bytes_per_value=2):
 # %% nbgrader={"grade_id": "check-attention-intensity", "grade": true, "points": 4}
 def visible(student):
     got = student.call("attention_intensity", 1024, 64, "materialised", 2)
-    student.close("attention_intensity(1024, 64, 'materialised', 2)", got, 512 / 17)
+    student.close("attention_intensity(1024, 64, 'materialised', 2)", got, 30.11764706)
     got = student.call("attention_intensity", 1024, 64, "fused", 2)
     student.close("attention_intensity(1024, 64, 'fused', 2)", got, 512)
 check(visible)
@@ -157,13 +157,11 @@ check(hidden)
 # %% [markdown]
 # ### The roof
 #
-# A device that computes at most *R* FLOP per second and moves at most *W* bytes per second cannot
-# do better than
-#
-# > attainable = min(*R*, *I* · *W*)
-#
-# for an operation of intensity *I*. The two meet at the *ridge point*. To the left of it the
-# operation is **memory-bound**; at it, or to the right, **compute-bound**.
+# A device computes at most *R* FLOP per second and moves at most *W* bytes per second. Neither
+# limit can be passed, and an operation of intensity *I* feels both: the first as a flat roof, the
+# second as a slope, since every byte that arrives brings *I* FLOP to do. They meet at the *ridge
+# point*, the intensity at which memory feeds the arithmetic exactly as fast as it works. To the
+# left of it an operation is **memory-bound**; at it, or to the right, **compute-bound**.
 #
 # **1d (1 point).** The ridge point, in FLOP per byte.
 
@@ -330,8 +328,7 @@ print(f"in turns with the operations, {roof.dtype}: {roof.peak_flops_per_second 
 
 # %% [markdown]
 # The two peaks may differ: the second was measured under the same circumstances as the operations,
-# and it is the one to hold them against. Now the operations themselves: the rate that each could
-# reach, by your functions, and the rate that it did reach.
+# and it is the one to hold them against. For that, your functions need each operation's intensity.
 
 # %%
 def my_intensity(kernel):
@@ -346,19 +343,14 @@ def my_intensity(kernel):
     return elementwise_intensity({"softmax": 5, "layer norm": 8, "GELU": 9}[kernel.name], width)
 
 
-table = Residuals()
 for kernel in roof.kernels:
-    roofed = attainable(my_intensity(kernel), roof.peak_flops_per_second, roof.bytes_per_second)
-    table.add(f"{kernel.name}, {my_intensity(kernel):.3g} FLOP/B", "GFLOP/s",
-              predicted=roofed / 1e9, measured=kernel.flops_per_second / 1e9)
-table
+    print(f"{kernel.name:26} {my_intensity(kernel):10.3g} FLOP/B "
+          f"{kernel.flops_per_second / 1e9:12.1f} GFLOP/s")
 
 # %% [markdown]
-# Your points are kept: open chapter 2 again, and the roofline widget shows them as squares.
-#
-# **3a (1 point).** Set `predicted_bound`: a dictionary from the name of every operation to
-# `"memory"` or `"compute"`, by your functions and the measured roofs `roof.peak_flops_per_second`
-# and `roof.bytes_per_second`.
+# **3a (1 point).** Set `predicted_bound`: a dictionary from the name of every operation in
+# `roof.kernels` to `"memory"` or `"compute"`, by your functions and the measured roofs
+# `roof.peak_flops_per_second` and `roof.bytes_per_second`.
 
 # %% nbgrader={"grade_id": "predicted-bound", "solution": true}
 # Set predicted_bound.
@@ -368,26 +360,21 @@ predicted_bound = {kernel.name: bound(my_intensity(kernel), roof.peak_flops_per_
 ### END SOLUTION
 
 # %% nbgrader={"grade_id": "check-predicted-bound", "grade": true, "points": 1}
-def visible(student):
-    roof = student.record("measured", "RooflineRun").roofline
-    ridge = roof.peak_flops_per_second / roof.bytes_per_second
-    found = student.value("predicted_bound")
-    student.require(isinstance(found, dict), "predicted_bound should be a dictionary.")
-    for kernel in roof.kernels:
-        intensity = kernel.flops / kernel.traffic_bytes
-        want = "memory" if intensity < ridge else "compute"
-        got = found.get(kernel.name)
-        student.require(got in ("memory", "compute"),
-                        f"predicted_bound[{kernel.name!r}] should be 'memory' or 'compute'.")
-        near = abs(intensity / ridge - 1) < 0.02  # rounding may decide
-        student.require(got == want or near, f"{kernel.name} is on the other side of the ridge.")
-check(visible)
+from ironlaw.lab.roofline_run import names_bounds
+
+check(names_bounds)
+### BEGIN HIDDEN TESTS
+from ironlaw_autograder.records import roofline
+
+check(roofline.bounds_hold)
+### END HIDDEN TESTS
 
 # %% [markdown]
 # **3b (1 point).** Set `reached`: a dictionary from the name of every operation to the share of its
 # own roof that it reached. Near 1 the roof explains the operation; far below, something else does.
 #
-# <details><summary>Hint</summary>`kernel.flops_per_second` over `attainable(...)`.</details>
+# <details><summary>Hint</summary>What it did is in `kernel.flops_per_second`. Which of your
+# functions knows what it could have done?</details>
 
 # %% nbgrader={"grade_id": "reached", "solution": true}
 # Set reached.
@@ -398,16 +385,25 @@ reached = {kernel.name: kernel.flops_per_second / attainable(
 ### END SOLUTION
 
 # %% nbgrader={"grade_id": "check-reached", "grade": true, "points": 1}
-def visible(student):
-    roof = student.record("measured", "RooflineRun").roofline
-    found = student.value("reached")
-    student.require(isinstance(found, dict), "reached should be a dictionary.")
-    for kernel in roof.kernels:
-        best = min(roof.peak_flops_per_second,
-                   kernel.flops / kernel.traffic_bytes * roof.bytes_per_second)
-        student.close(f"reached[{kernel.name!r}]", found.get(kernel.name),
-                      kernel.flops / kernel.seconds / best, rtol=0.01)
-check(visible)
+from ironlaw.lab.roofline_run import names_shares
+
+check(names_shares)
+### BEGIN HIDDEN TESTS
+from ironlaw_autograder.records import roofline
+
+check(roofline.shares_hold)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Here they are together: the roof over each operation by your functions, and the rate that it did
+# reach. A residual of −90 % is a tenth of the roof. Your points are kept: open chapter 2 again, and
+# the roofline widget shows them as squares.
+
+# %%
+print("memory-bound by your functions:",
+      ", ".join(name for name, side in predicted_bound.items() if side == "memory"))
+print("memory-bound by your guess:    ", ", ".join(guess_memory_bound))
+measured.compare(my_intensity, attainable)
 
 # %% [markdown]
 # ## 4 · Explain

@@ -71,19 +71,25 @@ def leaks(file: str, data: dict[str, Any], lab: Lab | None) -> list[Finding]:
 
 
 def _given_away(file: str, data: dict[str, Any], lab: Lab) -> Iterator[Finding]:
-    """Checks in the open that compute what an answer has to."""
-    answers = {label(cell)["grade_id"]: _solution(cell.source) for cell in lab.source.cells
-               if cell.cell_type == "code" and label(cell)["solution"]}
+    """Cells in the open, given ones and checks, that compute or call what an answer has to."""
+    cells = [cell for cell in lab.source.cells
+             if cell.cell_type == "code" and label(cell)["solution"]]
+    answers = {label(cell)["grade_id"]: _solution(cell.source) for cell in cells}
+    own = {name for cell in cells for name in giveaway.functions(cell.source)}
     for cell in data.get("cells", []):
-        if not cell.get("metadata", {}).get("nbgrader", {}).get("grade"):
+        meta = cell.get("metadata", {}).get("nbgrader", {})
+        if cell.get("cell_type") != "code" or meta.get("solution"):
             continue
-        if cell.get("cell_type") != "code":
-            continue
-        for name, code in answers.items():
-            for text in giveaway.shared("".join(cell["source"]), code):
-                yield Finding(file, str(cell.get("id", "")),
-                              f"computes {text!r}, as the answer to {name!r} does; compare with "
-                              "numbers instead, or compare in a hidden test")
+        name, source = str(cell.get("id", "")), "".join(cell["source"])
+        library = giveaway.checks_of_the_library(source)
+        for answer, code in answers.items():
+            formulas = giveaway.shared(source, code, 1 if meta.get("grade") else 2)
+            for text in [*formulas, *giveaway.shared(library, code)]:
+                yield Finding(file, name, f"computes {text!r}, as the answer to {answer!r} does; "
+                              "compare with numbers instead, or compare in a hidden test")
+            for text in giveaway.shared_calls(source, code, own):
+                yield Finding(file, name, f"calls {text!r}, as the answer to {answer!r} does; "
+                              "use what the student set, or call it in the library")
 
 
 def _solution(source: str) -> str:

@@ -1,18 +1,22 @@
-"""Formulas that stand both in a solution and in a check that students can read.
+"""Formulas and calls that stand both in a solution and in a cell that students can read.
 
 A visible check that compares with `tokens / rate / 86_400` hands out the answer of the
 question that asks for it, although no line of the solution was copied. So formulas are
 compared by shape: names count for nothing, the order of factors and terms neither, numbers
-do. Only formulas of two or more operations are looked at, because a single quotient says
-nothing about where it came from; a formula that was written in another way is not found.
+do. A single quotient says little about where it came from, so that `fewest` operations are
+asked for: two in a cell that is given, one in a check, which has numbers to compare with
+and no need of arithmetic. The other way to give an answer away is to call the student's
+own function as the answer has to. What was written in another way is not found.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 _UNKNOWN = "_"
 _FEWEST_OPERATIONS = 2
@@ -20,7 +24,7 @@ _NAMED = frozenset({"min", "max", "abs", "sum", "sqrt", "log", "exp", "median", 
 _Names = dict[str, ast.expr]
 
 
-def formulas(code: str) -> dict[str, str]:
+def formulas(code: str, fewest: int = _FEWEST_OPERATIONS) -> dict[str, str]:
     """Every formula in `code` that no larger one contains: its shape, and as it is written.
 
     Lines that are no Python on their own, such as the inside of a function, are read too.
@@ -28,19 +32,72 @@ def formulas(code: str) -> dict[str, str]:
     tree = _parsed(code)
     every = _operations(tree)
     inner = {id(part) for node in every for part in ast.walk(node) if part is not node}
-    return _shapes(tree, [node for node in every if id(node) not in inner])
+    return _shapes(tree, [node for node in every if id(node) not in inner], fewest)
 
 
-def shared(visible: str, solution: str) -> list[str]:
+def shared(visible: str, solution: str, fewest: int = _FEWEST_OPERATIONS) -> list[str]:
     """Formulas in `visible`, or parts of them, that are those of `solution`; as written there."""
     tree = _parsed(visible)
-    wanted = formulas(solution)
-    found = _shapes(tree, _operations(tree))
+    wanted = formulas(solution, fewest)
+    found = _shapes(tree, _operations(tree), fewest)
     return sorted({text for shape, text in found.items() if shape in wanted})
 
 
+def functions(code: str) -> set[str]:
+    """The functions that `code` defines."""
+    tree = _parsed(code)
+    inside = [node for body in getattr(tree, "body", []) for node in ast.walk(body)
+              if node is not body]  # `_parsed` wraps the code in one function
+    return {node.name for node in inside if isinstance(node, ast.FunctionDef)}
+
+
+def shared_calls(visible: str, solution: str, own: Collection[str]) -> list[str]:
+    """Calls of `own` functions that `visible` makes as `solution` does; as written there.
+
+    Plain names of arguments count for nothing; numbers, texts and attributes do.
+    """
+    wanted = set(_calls(solution, own))
+    return sorted({text for shape, text in _calls(visible, own).items() if shape in wanted})
+
+
+def checks_of_the_library(code: str) -> str:
+    """Source of the functions that `code` imports from modules of `ironlaw.lab`."""
+    sources = []
+    for node in ast.walk(_parsed(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ironlaw.lab."):
+            found = importlib.util.find_spec(str(node.module))
+            whole = Path(str(found.origin)).read_text("utf-8") if found else ""
+            names = {alias.name for alias in node.names}
+            sources += [ast.unparse(part) for part in ast.parse(whole).body
+                        if isinstance(part, ast.FunctionDef) and part.name in names]
+    return "\n".join(sources)
+
+
+def _calls(code: str, own: Collection[str]) -> dict[str, str]:
+    return {_argument(node): ast.unparse(node) for node in ast.walk(_parsed(code))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            and node.func.id in own}
+
+
+def _argument(node: ast.expr) -> str:
+    """A call or an argument of one, its plain names made alike."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            named = sorted(f"{word.arg}={_argument(word.value)}" for word in node.keywords)
+            return f"{name}({', '.join([*map(_argument, node.args), *named])})"
+        case ast.Name():
+            return _UNKNOWN
+        case ast.Starred(value=value):
+            return f"*{_argument(value)}"
+        case ast.Attribute(value=value, attr=attr):
+            return f"{_argument(value)}.{attr}"
+        case ast.Subscript(value=value, slice=place):
+            return f"{_argument(value)}[{_argument(place)}]"
+    return ast.unparse(node)
+
+
 def _operations(tree: ast.AST) -> list[ast.expr]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.BinOp)
+    return [node for node in ast.walk(tree) if isinstance(node, ast.BinOp | ast.IfExp)
             or (isinstance(node, ast.Call) and _called(node) in _NAMED)]
 
 
@@ -60,14 +117,14 @@ def _parsed(code: str) -> ast.AST:
         return ast.Module(body=[], type_ignores=[])
 
 
-def _shapes(tree: ast.AST, found: list[ast.expr]) -> dict[str, str]:
+def _shapes(tree: ast.AST, found: list[ast.expr], fewest: int) -> dict[str, str]:
     """Shapes of formulas, as they stand and with names replaced by what they were given."""
     names = _given_once(tree)
     shapes: dict[str, str] = {}
     for node in found:
         for known in ({}, names):
             shape, operations = _Shape(known).of(node)
-            if operations >= _FEWEST_OPERATIONS and _UNKNOWN in shape:
+            if operations >= fewest and _UNKNOWN in shape:
                 shapes.setdefault(shape, ast.unparse(node))
     return shapes
 
@@ -114,6 +171,14 @@ class _Shape:
                 return self._chain(node, ast.Mult, ast.Div, 1.0)
             case ast.BinOp(op=ast.Add() | ast.Sub()):
                 return self._chain(node, ast.Add, ast.Sub, 0.0)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                self._operations += 1
+                kept, other = (ast.unparse(part) if isinstance(part, ast.Constant)
+                               else self._of(part) for part in (body, orelse))
+                return f"({kept} if {self._of(test)} else {other})"
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                self._operations += 1
+                return f"({self._of(left)} {type(op).__name__} {self._of(right)})"
             case ast.BinOp():
                 self._operations += 1
                 return f"({self._of(node.left)} {type(node.op).__name__} {self._of(node.right)})"

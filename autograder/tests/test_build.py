@@ -267,6 +267,41 @@ def test_a_formula_of_one_operation_or_of_other_numbers_gives_nothing_away() -> 
     assert giveaway.shared("b = min(p, i * w)", "return min(peak, intensity * bandwidth)") != []
 
 
+def test_a_single_quotient_gives_an_answer_away_in_a_check_but_not_in_a_given_cell() -> None:
+    ridge, bound = "return peak / bandwidth", 'return "memory" if i < ridge(p, w) else "compute"'
+    check_cell = "def visible(student):\n    want = roof.rate / roof.bytes\n    close(got, want)"
+    assert giveaway.shared(check_cell, ridge, 1) == ["roof.rate / roof.bytes"]
+    assert giveaway.shared(check_cell, ridge) == []
+    assert giveaway.shared("close(got, 153.0162, rtol=1e-5)", ridge, 1) == []
+    assert giveaway.shared('want = "memory" if x < y else "compute"', bound) != []
+    assert giveaway.shared('want = "left" if x < y else "right"', bound) == []
+
+
+CALLED = {
+    "by other names": ("step(*shape, config['batch'], seq)", True),
+    "inside a table": ("table.add('peak', predicted=step(*sizes, config['batch'], 1 + 1))", False),
+    "with a named argument": ("step(*sizes, config['batch'], context, form='tiled')", False),
+    "on stated numbers": ("step(4, 128, 8, 256)", False),
+    "of a function of the library": ("measured.step(*sizes, config['batch'], context)", False),
+}
+
+
+@pytest.mark.parametrize("how", CALLED)
+def test_a_call_that_is_the_answer_is_found_in_a_cell_that_students_read(how: str) -> None:
+    code, gives_away = CALLED[how]
+    answer = "predicted = step(*sizes, config['batch'], context)"
+    assert giveaway.functions("def step(a):\n    return a\nx = 1") == {"step"}
+    assert bool(giveaway.shared_calls(code, answer, {"step"})) == gives_away
+    assert giveaway.shared_calls(code, answer, set()) == []
+
+
+def test_a_check_that_stands_in_the_library_is_read_too() -> None:
+    source = giveaway.checks_of_the_library("from ironlaw.lab.roofline_run import consistent")
+    assert source.startswith("def consistent(")
+    assert "def names_bounds(" not in source
+    assert giveaway.checks_of_the_library("from ironlaw.lab import check") == ""
+
+
 def test_check_names_the_cell_that_gives_an_answer_away_unless_the_test_is_hidden(
     tmp_path: Path,
 ) -> None:
@@ -283,6 +318,22 @@ def test_check_names_the_cell_that_gives_an_answer_away_unless_the_test_is_hidde
         found.append(check.leaks("lab", json.loads(notebook.text(labs.release(lab))), lab))
     assert found[0] == []
     assert [(f.cell, "'double'" in f.what) for f in found[1]] == [("check-double", True)]
+
+
+def test_check_names_a_given_cell_that_calls_a_function_as_the_answer_does(tmp_path: Path) -> None:
+    path = tmp_path / "lab_double.py"
+    path.write_text(f"""{LAB}
+# %% nbgrader={{"grade_id": "twice", "solution": true}}
+### BEGIN SOLUTION
+twice = double(run.size)
+### END SOLUTION
+
+# %%
+print(double(run.size))
+""", encoding="utf-8")
+    lab = lab_source.read(path)
+    found = check.leaks("lab", json.loads(notebook.text(labs.release(lab))), lab)
+    assert [f.what[:24] for f in found] == ["calls 'double(run.size)'"]
 
 
 def test_selfcheck_labs_hold_every_question_and_no_key() -> None:

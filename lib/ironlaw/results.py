@@ -305,11 +305,6 @@ class RooflineMeasurement(Result):
     versions: dict[str, str]
     measured_on: str
 
-    @property
-    def ridge_point(self) -> float:
-        """Intensity at which the two roofs meet, FLOP per byte."""
-        return self.peak_flops_per_second / self.bytes_per_second
-
     def kernel(self, name: str) -> KernelTiming:
         """The operation called `name`, or `InputError` naming those measured."""
         found = {k.name: k for k in self.kernels}

@@ -67,3 +67,34 @@ def test_a_gpu_gets_the_full_model_its_allocator_and_most_of_its_memory(
     assert run.peak_bytes == 9e9
     assert "reserved 11.00 GB" in str(run)
     assert memory_run.configuration("cpu").model == "nano"
+
+
+def test_the_account_is_compared_on_the_step_that_was_measured() -> None:
+    run = measure_memory(RECORDED.read_text(encoding="utf-8"))
+    asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    def says(name: str, answer: Any) -> Any:
+        def function(*arguments: Any) -> Any:
+            asked.append((name, arguments))
+            return answer
+        return function
+
+    state = {"weights": 1.0, "gradients": 2.0, "master": 0.0, "moments": 3.0}
+    table = run.compare(says("count", 10), says("state", state), says("block", 20),
+                        says("step", 30), says("batch", 40), predicted_peak=50.0, guess=60.0)
+    nano = (4, 128, 4, 4096, 256)
+    assert asked == [("count", (4, 128, 4096, 256)), ("state", (10, "autocast")),
+                     ("block", (8, 256, 128, 4, "tiled")),
+                     ("block", (8, 256, 128, 4, "materialised")),
+                     ("step", (*nano, 8, 256, "materialised")), ("batch", (1e9, *nano, 256))]
+    found = {row.quantity: (row.guess, row.predicted, row.measured) for row in table.rows}
+    assert found["peak, tiled"] == (60.0, 50.0, run.peak_bytes)
+    assert found["moments"] == (None, 3.0, run.flash.optimizer_bytes)
+    assert "all that it holds" not in found
+    flash = dataclasses.replace(run.flash, backend="device", tracker_peak_bytes=9 * 10**9,
+                                reserved_bytes=11 * 10**9, context_bytes=5 * 10**8)
+    on_gpu = dataclasses.replace(run, flash=flash).compare(
+        says("count", 10), says("state", state), says("block", 20), says("step", 30),
+        says("batch", 40), predicted_peak=50.0).rows[-1]
+    assert on_gpu.quantity == "all that it holds"
+    assert (on_gpu.predicted, on_gpu.measured) == (9e9, 11.5e9)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from ironlaw import workspace
-from ironlaw.lab import RooflineRun, measure_kernels
+from ironlaw.lab import RooflineRun, check, measure_kernels, roofline_run
+from ironlaw.lab.checking import CheckError
 from ironlaw.lab.recording import NotMeasuredError
 from ironlaw.results import load
 from ironlaw.widgets.roofline.state import measured_points
@@ -61,3 +62,44 @@ def test_the_recorded_operations_keep_below_their_roofs() -> None:
         best = min(roof.peak_flops_per_second, kernel.intensity * roof.bytes_per_second)
         assert 0 < kernel.flops_per_second <= best, kernel.name
         assert not kernel.cache_resident
+
+
+def test_the_record_shows_no_ridge_and_no_intensity_before_they_are_worked_out() -> None:
+    run = measure_kernels(RECORDED.read_text(encoding="utf-8"))
+    assert "ridge" not in str(run)
+    assert "FLOP/B" not in str(run)
+    table = run.compare(lambda kernel: kernel.intensity, lambda i, peak, bandwidth: peak)
+    assert [row.measured for row in table.rows] == [
+        kernel.flops_per_second / 1e9 for kernel in run.roofline.kernels]
+    assert {row.predicted for row in table.rows} == {run.roofline.peak_flops_per_second / 1e9}
+
+
+def checked(test: Any, **answers: Any) -> str:
+    """What a check says about these answers; '' when it has nothing to say."""
+    measured = measure_kernels(RECORDED.read_text(encoding="utf-8"))
+    try:
+        exec("check(test)", {"check": check, "test": test, "measured": measured, **answers})
+    except CheckError as problem:
+        return str(problem)
+    return ""
+
+
+def test_the_check_of_bounds_asks_that_one_ridge_can_part_them() -> None:
+    kernels = measure_kernels(RECORDED.read_text(encoding="utf-8")).roofline.kernels
+    sides = {k.name: "memory" if k.intensity < 5 else "compute" for k in kernels}
+    test = roofline_run.names_bounds
+    assert checked(test, predicted_bound=sides) == ""
+    assert checked(test, predicted_bound=dict.fromkeys(sides, "memory")) == ""
+    assert "no ridge" in checked(test, predicted_bound={**sides, "head product": "memory"})
+    assert "'memory' or 'compute'" in checked(test, predicted_bound={**sides, "GELU": "cache"})
+    assert "dictionary" in checked(test, predicted_bound=list(sides))
+
+
+def test_the_check_of_shares_asks_for_a_share_of_every_operation() -> None:
+    kernels = measure_kernels(RECORDED.read_text(encoding="utf-8")).roofline.kernels
+    shares = {k.name: 0.5 for k in kernels}
+    test = roofline_run.names_shares
+    assert checked(test, reached=shares) == ""
+    assert "GELU" in checked(test, reached={**shares, "GELU": 50})
+    assert "GELU" in checked(test, reached={k: v for k, v in shares.items() if k != "GELU"})
+    assert "dictionary" in checked(test, reached=0.5)

@@ -51,3 +51,28 @@ def holds(student: Student) -> None:
                   max(roof.bandwidths.values()), rtol=1e-6, tell=False)
     student.require(run.profile.name == roof.device,
                     "The record mixes measurements of different devices.")
+
+
+def bounds_hold(student: Student) -> None:
+    """`predicted_bound` puts every operation on its side of the measured ridge."""
+    roof = student.record("measured", "RooflineRun").roofline
+    roofs = roof.peak_flops_per_second, roof.bytes_per_second
+    found = student.value("predicted_bound")
+    student.require(isinstance(found, dict), "predicted_bound should be a dictionary.")
+    for kernel in roof.kernels:
+        intensity = kernel.flops / kernel.traffic_bytes
+        near = abs(intensity / reference.ridge_point(*roofs) - 1) < 0.02  # rounding may decide
+        student.require(near or found.get(kernel.name) == reference.bound(intensity, *roofs),
+                        f"{kernel.name} is on the other side of the ridge.")
+
+
+def shares_hold(student: Student) -> None:
+    """`reached` is each operation's measured rate over the roof above it."""
+    roof = student.record("measured", "RooflineRun").roofline
+    found = student.value("reached")
+    student.require(isinstance(found, dict), "reached should be a dictionary.")
+    for kernel in roof.kernels:
+        best = reference.attainable(kernel.flops / kernel.traffic_bytes,
+                                    roof.peak_flops_per_second, roof.bytes_per_second)
+        student.close(f"reached[{kernel.name!r}]", found.get(kernel.name),
+                      kernel.flops / kernel.seconds / best, rtol=0.01, tell=False)

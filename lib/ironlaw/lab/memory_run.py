@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..config import RunConfig
@@ -10,6 +10,7 @@ from ..results import MemoryMeasurement, MemorySweep, Result
 from ..units import gigabytes
 from .recording import recorded_or
 from .student import Student
+from .table import Residuals
 
 _KINDS: Mapping[str, type[Result]] = {"flash": MemoryMeasurement,
                                       "materialised": MemoryMeasurement, "sweep": MemorySweep}
@@ -35,6 +36,41 @@ class MemoryRun:
         if self.flash.tracker_peak_bytes is not None:
             return self.flash.tracker_peak_bytes
         return self.flash.peak_bytes
+
+    def compare(self, parameter_count: Callable[..., float],
+                state_bytes: Callable[..., Mapping[str, float]],
+                block_bytes: Callable[..., float], step_bytes: Callable[..., float],
+                largest_batch: Callable[..., float], *, predicted_peak: float,
+                guess: float | None = None) -> Residuals:
+        """The learner's account, by the five functions of the lab, beside what PyTorch counted.
+
+        `predicted_peak` and `guess` are bytes at the fullest moment with tiled attention.
+        """
+        step, config = self.flash, RunConfig.from_json(self.flash.config)
+        shape = config.shape
+        sizes = (shape.layers, shape.width, shape.heads, shape.vocab, shape.context)
+        count = parameter_count(shape.layers, shape.width, shape.vocab, shape.context)
+        state = state_bytes(count, "autocast")
+        table = Residuals().add("parameters", "", predicted=count, measured=step.parameters)
+        for name, found in (("weights", step.parameter_bytes), ("gradients", step.gradient_bytes),
+                            ("moments", step.optimizer_bytes)):
+            table.add(name, "B", predicted=state[name], measured=found)
+        for name, run in (("tiled", self.flash), ("materialised", self.materialised)):
+            table.add(f"kept by one block, {name}", "B", measured=run.saved_bytes_per_block,
+                      predicted=block_bytes(config.batch, config.sequence, shape.width,
+                                            shape.heads, name))
+        table.add("peak, tiled", "B", guess=guess, predicted=predicted_peak,
+                  measured=self.peak_bytes)
+        table.add("peak, materialised", "B", measured=self.materialised.peak_bytes,
+                  predicted=step_bytes(*sizes, config.batch, config.sequence, "materialised"))
+        table.add("largest batch within the limit", "", measured=self.sweep.largest_batch,
+                  predicted=largest_batch(self.sweep.limit_bytes, *sizes, config.sequence))
+        if step.reserved_bytes is not None and step.context_bytes is not None:  # a GPU was asked
+            table.add("peak by its allocator", "B", predicted=self.peak_bytes,
+                      measured=step.peak_bytes)
+            table.add("all that it holds", "B", predicted=self.peak_bytes,
+                      measured=step.reserved_bytes + step.context_bytes)
+        return table
 
     def __str__(self) -> str:
         config = RunConfig.from_json(self.flash.config)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .. import workspace
-from ..results import DeviceProfile, Result, RooflineMeasurement
-from ..units import si, significant
+from ..results import DeviceProfile, KernelTiming, Result, RooflineMeasurement
+from ..units import duration, si, significant
 from .recording import recorded_or
 from .student import Student
+from .table import Residuals
 
 _KINDS: Mapping[str, type[Result]] = {"profile": DeviceProfile, "roofline": RooflineMeasurement}
 
@@ -32,14 +33,30 @@ class RooflineRun:
         return [{"name": k.name, "intensity": k.intensity, "flops_per_second": k.flops_per_second}
                 for k in self.roofline.kernels]
 
+    def compare(self, intensity: Callable[[KernelTiming], float],
+                attainable: Callable[[float, float, float], float]) -> Residuals:
+        """The learner's own roof over each operation beside the rate that it reached, GFLOP/s.
+
+        `intensity` takes an operation and returns FLOP per byte; `attainable` takes that,
+        the peak (FLOP/s) and the bandwidth (bytes/s), and returns FLOP/s.
+        """
+        table, roofs = Residuals(), (self.roofline.peak_flops_per_second,
+                                     self.roofline.bytes_per_second)
+        for kernel in self.roofline.kernels:
+            found = intensity(kernel)
+            table.add(f"{kernel.name}, {significant(found)} FLOP/B", "GFLOP/s",
+                      predicted=attainable(found, *roofs) / 1e9,
+                      measured=kernel.flops_per_second / 1e9)
+        return table
+
     def __str__(self) -> str:
+        """What was measured, and nothing that the learner is about to work out from it."""
         roof = self.roofline
         lines = [f"{roof.device} in {roof.dtype}: at most "
                  f"{si(roof.peak_flops_per_second, 'FLOP/s')} and "
-                 f"{si(roof.bytes_per_second, 'B/s')}, "
-                 f"a ridge at {significant(roof.ridge_point)} FLOP per byte."]
-        lines += [f"  {k.name:<24} {k.shape:<24} {significant(k.intensity):>7} FLOP/B "
-                  f"{si(k.flops_per_second, 'FLOP/s'):>14}" for k in roof.kernels]
+                 f"{si(roof.bytes_per_second, 'B/s')}."]
+        lines += [f"  {k.name:<24} {k.shape:<24} {si(k.flops, 'FLOP'):>12} in "
+                  f"{duration(k.seconds)}" for k in roof.kernels]
         lines += [roof.notes[name] for name in ("busy", "threads", "cache") if name in roof.notes]
         return "\n".join(lines)
 
@@ -66,11 +83,38 @@ def consistent(student: Student) -> None:
         work = student.number(f"the FLOP of {kernel.name}", kernel.flops, low=1)
         traffic = student.number(f"the bytes of {kernel.name}", kernel.traffic_bytes, low=1)
         seconds = student.number(f"the seconds of {kernel.name}", kernel.seconds, low=1e-9)
-        best = min(peak, work / traffic * bandwidth)
         if not kernel.cache_resident:
-            student.require(work / seconds <= 1.15 * best,
-                            f"{kernel.name} beats the roof: no operation can. Measure again on a "
-                            "quieter machine.")
+            again = "no operation can. Measure again on a quieter machine."
+            student.require(work / seconds <= 1.15 * peak,
+                            f"{kernel.name} computes faster than the peak: {again}")
+            student.require(traffic / seconds <= 1.15 * bandwidth,
+                            f"{kernel.name} moves bytes faster than the memory: {again}")
+
+
+def names_bounds(student: Student) -> None:
+    """A check for the lab: `predicted_bound` names a side for all, and one ridge can part them."""
+    found = student.value("predicted_bound")
+    student.require(isinstance(found, dict), "predicted_bound should be a dictionary.")
+    sides: dict[str, list[tuple[float, str]]] = {"memory": [], "compute": []}
+    for kernel in student.record("measured", "RooflineRun").roofline.kernels:
+        side = found.get(kernel.name)
+        student.require(side in ("memory", "compute"),
+                        f"predicted_bound[{kernel.name!r}] should be 'memory' or 'compute'.")
+        work = student.number(f"the FLOP of {kernel.name}", kernel.flops, low=1)
+        traffic = student.number(f"the bytes of {kernel.name}", kernel.traffic_bytes, low=1)
+        sides[side].append((work / traffic, kernel.name))
+    if sides["memory"] and sides["compute"]:
+        (high, left), (low, right) = max(sides["memory"]), min(sides["compute"])
+        student.require(high <= 1.02 * low, f"{left} is memory-bound and {right}, which does less "
+                        "work per byte, compute-bound: no ridge lies between them that way round.")
+
+
+def names_shares(student: Student) -> None:
+    """A check for the lab: `reached` holds a share for every operation."""
+    found = student.value("reached")
+    student.require(isinstance(found, dict), "reached should be a dictionary.")
+    for kernel in student.record("measured", "RooflineRun").roofline.kernels:
+        student.number(f"reached[{kernel.name!r}]", found.get(kernel.name), low=0, high=10)
 
 
 def _measure(model: str | None) -> dict[str, Result]:
