@@ -49,13 +49,13 @@ def step_of(path: Path) -> int:
 
 
 def save(folder: Path, step: int, state: dict[str, Any],
-         regular: Callable[[int], bool] = lambda step: True) -> Path:
+         regular: Callable[[int], bool] | None = None) -> Path:
     """Write `state` as the checkpoint of `step`; older ones go once this one is whole.
 
-    The two newest stay, and beside them the two newest at `regular` steps: those are the
-    ones that a run can go back to however often it was interrupted in between. Raises
-    `UnavailableError` when it cannot be written (a full disk, a read-only folder);
-    the checkpoints before it stay.
+    The two newest stay. With `regular` so do the two newest at steps for which it is true:
+    a run can go back to those however often it was interrupted in between. Raises
+    `UnavailableError` when it cannot be written (a full disk, a read-only folder); the
+    checkpoints before it stay.
     """
     target = folder / f"step-{step:08d}.pt"
     _write(target, lambda handle: torch.save({"version": VERSION, **state}, handle))
@@ -182,10 +182,12 @@ def _write(target: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise
 
 
-def _tidy(folder: Path, newest: Path, regular: Callable[[int], bool]) -> None:
+def _tidy(folder: Path, newest: Path, regular: Callable[[int], bool] | None) -> None:
     """Remove what is superseded: older checkpoints, and files that a killed writer left."""
     found = saved(folder)
-    keep = {newest, *found[:KEEP], *[file for file in found if regular(step_of(file))][:KEEP]}
+    keep = {newest, *found[:KEEP]}
+    if regular is not None:
+        keep.update([file for file in found if regular(step_of(file))][:KEEP])
     for file in [*found, *folder.glob(".writing-*.tmp")]:
         if file not in keep:
             with contextlib.suppress(OSError):

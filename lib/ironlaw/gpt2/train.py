@@ -162,7 +162,8 @@ class Trainer:
             "seconds": self.seconds,
             "rewinds": [rewind.to_json() for rewind in self.watch.rewinds],
         }
-        return checkpoint.save(self.out, self.step, state, self._is_regular)
+        return checkpoint.save(self.out, self.step, state,
+                               self._is_regular if self.settings.rewinds else None)
 
     @torch.no_grad()
     def validation_loss(self) -> float | None:
