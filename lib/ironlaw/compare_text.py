@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from .units import percent, si, significant
 
 if TYPE_CHECKING:
     from .compare import Comparison, Row
+
+_DIGITS = 4
 
 
 def plain(comparison: Comparison) -> str:
@@ -61,8 +64,22 @@ def _shown(value: float | None, row: Row) -> str:
     if row.key == "mfu":
         return percent(value)
     if row.unit in ("s", "FLOP"):
-        return si(value, row.unit, 4)
-    return f"{significant(value, 4)} {row.unit}".strip()
+        return si(value, row.unit, _DIGITS)
+    return f"{significant(value, _DIGITS)} {row.unit}".strip()
+
+
+def _share(amount: float, row: Row) -> str:
+    """A part of the difference between a row's two values, to the last place shown of them.
+
+    The table shows four digits of each. What lies below those is rounding noise, down to
+    the 1e-16 of floating point, and is nothing to explain.
+    """
+    greater = max(abs(row.predicted or 0.0), abs(row.measured or 0.0))
+    if not amount or not greater:
+        return si(amount, row.unit)
+    last = math.floor(math.log10(greater)) - _DIGITS + 1
+    places = round(amount / 10.0**last)
+    return si(places * 10.0**last, row.unit, min(len(str(abs(places))), _DIGITS))
 
 
 def _signed(share: float | None) -> str:
@@ -90,8 +107,8 @@ def _words(comparison: Comparison) -> list[str]:
         elif row.parts and row.measured is not None and row.predicted is not None:
             gap = row.measured - row.predicted
             lines.append(f"{_capital(row.quantity)}, by {row.how}: "
-                         f"{_shown(gap, row)} to explain. {row.why}")
-            lines += [f"    {_shown(p.amount, row):>10}  {p.name} ({p.why})" for p in row.parts]
+                         f"{_share(gap, row)} to explain. {row.why}")
+            lines += [f"    {_share(p.amount, row):>10}  {p.name} ({p.why})" for p in row.parts]
     return lines
 
 

@@ -158,7 +158,7 @@ def accelerator(name: str) -> Accelerator:
     near = near or get_close_matches(wanted, by_normal, n=3)
     hint = " or ".join(repr(by_normal[known].name) for known in near)
     raise InputError("accelerator", name, f"the name of one of the {len(entries)} in the catalogue",
-                     f"Did you mean {hint}?" if near else "`hardware.names()` lists them.")
+                     f"Did you mean {hint}?" if near else f"They are {', '.join(entries)}.")
 
 
 def resolve(driver_name: str, memory_bytes: float | None = None) -> Accelerator | None:

@@ -52,6 +52,12 @@ def gibibytes(value: float, digits: int = 4) -> str:
     return f"{value:g} B"
 
 
+def memory(value: float, digits: int = 4) -> str:
+    """Bytes in decimal units, with an allocator's binary ones in brackets from 1 KiB up."""
+    decimal = gigabytes(value, digits)
+    return f"{decimal} ({gibibytes(value, digits)})" if abs(value) >= KIB else decimal
+
+
 def duration(seconds: float, digits: int = 3) -> str:
     """Seconds in the unit a reader would choose: ms, s, minutes, hours, days or years."""
     if not math.isfinite(seconds):

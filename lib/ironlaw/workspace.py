@@ -25,6 +25,10 @@ VERSION = 1
 SECTIONS = ("profile", "guesses", "answers", "read", "labs")
 
 
+class _OtherFileError(ValueError):
+    """JSON that is not the learner's state; says in words what is amiss."""
+
+
 def home() -> Path:
     """The folder that holds the learner's state (made when first written)."""
     chosen = os.environ.get("IRONLAW_HOME")
@@ -95,9 +99,17 @@ def save_profile(measured: DeviceProfile) -> None:
 
 
 def save(file: str | Path) -> Path:
-    """Write the whole state to `file`; returns its path."""
+    """Write the whole state to `file`; returns its path.
+
+    Folders that are missing on the way are made, and a file of that name is replaced: a
+    backup should not fail for want of a folder. `InputError` when it cannot be written.
+    """
     target = Path(file)
-    _write(target, read())
+    try:
+        _write(target, read())
+    except OSError as problem:
+        raise InputError("file", str(file), "a file that can be written",
+                         f"{problem.strerror or problem}: choose another name.") from None
     return target
 
 
@@ -127,8 +139,14 @@ def restore_bytes(data: bytes, name: str) -> Path | None:
 
 
 def _refused(name: str, problem: Exception) -> InputError:
-    return InputError("file", name, "a file written by `workspace.save`",
-                      f"Nothing was changed ({problem}).")
+    if isinstance(problem, OSError):
+        why = problem.strerror or str(problem)
+    elif isinstance(problem, _OtherFileError):
+        why = str(problem)
+    else:
+        why = "It is no JSON file, or only a part of one"
+    return InputError("file", name, "a progress file that this course saved",
+                      f"{why}. Nothing was changed.")
 
 
 def _backup(reason: str) -> Path | None:
@@ -147,11 +165,11 @@ def _empty() -> dict[str, Any]:
 
 def _checked(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("version") != VERSION:
-        raise ValueError(f"not a version {VERSION} workspace file")
+        raise _OtherFileError("It holds something else, or another version's progress")
     merged = _empty() | state
     for name in SECTIONS:
         if not isinstance(merged[name], dict):
-            raise ValueError(f"section {name} is not a mapping")
+            raise _OtherFileError(f"Its part {name!r} has been changed by another program")
     return merged
 
 

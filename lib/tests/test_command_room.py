@@ -26,7 +26,8 @@ def refusal(config: RunConfig, free: float, device_type: str = "cpu",
 
 def test_the_refusal_says_what_is_asked_what_is_there_and_what_fits() -> None:
     said = refusal(BIG, 20 * GB)
-    for words in ("gpt2-1558m with 8 x 1024 tokens in fp32", "97.11 GiB", "18.63 GiB free",
+    for words in ("gpt2-1558m with 8 x 1024 tokens in fp32", "104.3 GB (97.11 GiB)",
+                  "20.00 GB (18.63 GiB) free",
                   "This fits: --attention flash", "check the loss", "--force"):
         assert words in said
 
@@ -75,6 +76,15 @@ def test_without_any_plan_the_largest_preset_that_fits_is_named() -> None:
     assert found[1] in ("gpt2-124m", "gpt2-350m")
     assert "close other programs" in refusal(BIG, 1e6)
     assert "close other programs" in refusal(BIG, 0.0)
+
+
+def test_the_advice_keeps_to_the_formats_that_the_device_has() -> None:
+    wish = RunConfig(model="gpt2-1558m", batch=1, precision="amp-fp16")
+    with pytest.raises(UnavailableError) as caught:
+        _room.check(wish, "cuda", 16 * GB, catalogue_name="T4")
+    assert "No setting makes this model fit here" in str(caught.value)
+    assert "bf16" not in str(caught.value)
+    assert "--precision pure-bf16" in refusal(wish, 16 * GB, "cuda")
 
 
 @pytest.mark.parametrize("words", [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -10,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ironlaw import cli, compare, workspace
+from ironlaw import cli, compare, compare_text, workspace
 from ironlaw.config import RunConfig
 from ironlaw.errors import InputError
 from ironlaw.predict import flops, step_time
@@ -265,6 +266,30 @@ def test_anchors_are_smaller_than_the_step_and_differ(batch: int, seq: int) -> N
 def test_a_step_too_small_to_cut_is_refused() -> None:
     with pytest.raises(InputError, match="larger step"):
         compare.anchor_configs(RunConfig(batch=1, seq=2))
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 1 / 3, 7.77])
+def test_rounding_noise_is_not_shown(seconds: float) -> None:
+    """Steps exactly on the line leave parts that are nothing but floating-point residue."""
+    beta = seconds / (2 * CONFIG.tokens_per_step)
+    slow = seconds / 2 + beta * CONFIG.tokens_per_step
+    laid = compare.lay(measurement(seconds=slow, samples=[slow] * 7), profile=profile(),
+                       anchors=anchors(seconds / 2, beta))
+    parts = [p for row in laid.rows for p in row.parts]
+    assert any(0 < abs(p.amount) < 1e-12 for p in parts)
+    shown = str(laid)
+    assert "e-" not in shown
+    assert re.search(r"^ +0 s  not on the line", shown, re.MULTILINE)
+
+
+def test_a_part_is_shown_to_the_last_place_of_the_values_it_parts() -> None:
+    def shown(amount: float) -> str:
+        row = compare.Row(key="run_seconds", quantity="run", unit="s", how="", guess=None,
+                          predicted=0.0123, measured=2.166, why="", parts=[], reason="")
+        return compare_text._share(amount, row)
+
+    assert [shown(x) for x in (0.0, 2e-16, -0.0004, 0.0006, -0.01249, 0.1235, 2.1537)] == [
+        "0 s", "0 s", "0 s", "1 ms", "-12 ms", "124 ms", "2.154 s"]
 
 
 # --- running it ---------------------------------------------------------------------------------

@@ -262,7 +262,8 @@ def test_an_entry_is_found_however_it_is_written(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "hint"), [
     ("A100", "'A100 40GB PCIe' or 'A100 40GB SXM' or 'A100 80GB PCIe' or 'A100 80GB SXM'"),
-    ("RTX4090", "'RTX 4090'"), ("", "lists them"), ("abacus", "lists them")])
+    ("RTX4090", "'RTX 4090'"), ("", "They are P100 16GB PCIe, "),
+    ("abacus", "They are P100 16GB PCIe, ")])
 def test_a_wrong_name_gets_the_likely_ones(name: str, hint: str) -> None:
     with pytest.raises(InputError) as caught:
         hardware.accelerator(name)

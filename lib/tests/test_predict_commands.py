@@ -1,15 +1,17 @@
-"""`ironlaw predict` and `ironlaw plan`: their JSON, their words, their exit codes."""
+"""`ironlaw predict`, `plan` and `measure`: their JSON, their words, their exit codes."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ironlaw import cli, workspace
+from ironlaw import cli, units, workspace
 from ironlaw.config import RunConfig
-from ironlaw.predict import flops, peak
+from ironlaw.errors import InputError
+from ironlaw.predict import flops, peak, plan
 from ironlaw.results import DeviceProfile, MatmulRate
 
 Capture = pytest.CaptureFixture[str]
@@ -25,6 +27,10 @@ def ran(capsys: Capture, *words: str, status: int = 0) -> dict[str, Any]:
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found, dict)
     return found
+
+
+def precisions(found: dict[str, Any]) -> set[str]:
+    return {p["config"]["precision"] for p in found["plans"]}
 
 
 def calibrated() -> None:
@@ -103,11 +109,11 @@ def test_plan_json_keeps_the_samples_and_fits(capsys: Capture) -> None:
     assert found["device_bytes"] == 32e9
     assert found["wish_bytes"] > 31e9
     assert found["plans"]
-    for plan in found["plans"]:
-        assert plan["config"]["batch"] * plan["config"]["accumulate"] == 8
-        assert plan["memory_bytes"]["peak"] + plan["free_bytes"] == pytest.approx(31e9)
-        assert plan["free_bytes"] >= 0
-        assert plan["changes"]
+    for p in found["plans"]:
+        assert p["config"]["batch"] * p["config"]["accumulate"] == 8
+        assert p["memory_bytes"]["peak"] + p["free_bytes"] == pytest.approx(31e9)
+        assert p["free_bytes"] >= 0
+        assert p["changes"]
 
 
 def test_plan_knows_the_catalogue_and_the_calibrated_device(capsys: Capture) -> None:
@@ -138,6 +144,79 @@ def test_plan_in_words_leads_with_the_cheapest(capsys: Capture) -> None:
     assert "--accumulate" in lines[0]
 
 
+def test_plans_keep_to_the_formats_that_the_device_has(capsys: Capture) -> None:
+    """A T4 multiplies in FP16 and not in BF16."""
+    words = ("plan", "--model", "gpt2-1558m", "--batch", "1", "--recompute", "every-block")
+    asked = ("--precision", "amp-fp16")
+    assert ran(capsys, *words, *asked, "--device", "T4", status=1)["plans"] == []
+    assert precisions(ran(capsys, *words, *asked, "--memory", "16")) == {"pure-bf16"}
+    assert ran(capsys, *words, *asked, "--device", "T4", "--memory", "16", status=1)["plans"] == []
+    wide = ("plan", "--model", "gpt2-774m", "--batch", "4", "--memory", "17")
+    assert precisions(ran(capsys, *wide, "--device", "T4")) <= {"fp32", "amp-fp16"}
+    assert "pure-bf16" in precisions(ran(capsys, *wide, "--device", "A100 40GB SXM"))
+
+
+def test_a_plan_for_this_device_keeps_to_what_it_was_calibrated_in(capsys: Capture) -> None:
+    words = ("plan", "--model", "gpt2-774m", "--batch", "2")
+    calibrated()  # in fp32 alone
+    assert precisions(ran(capsys, *words)) == {"fp32"}
+    assert "pure-bf16" in precisions(ran(capsys, *words, "--memory", "16"))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "amp-fp16", "document"])
+def test_a_format_that_the_device_has_is_planned_for(precision: str, capsys: Capture) -> None:
+    assert ran(capsys, "plan", "--device", "T4", "--precision", precision)["plans"]
+
+
+def test_a_format_whose_rate_nobody_publishes_is_not_refused(capsys: Capture) -> None:
+    words = ("plan", "--device", "M2 Ultra (76-core GPU)", "--memory", "24")
+    assert ran(capsys, *words, "--precision", "amp-fp16")["plans"]
+
+
+def test_the_formats_to_try_begin_with_the_asked_one() -> None:
+    for asked in plan.PRECISION_STEPS:
+        assert plan.formats(asked) == plan.PRECISION_STEPS[asked]
+        assert plan.formats(asked, ()) == (asked,)
+    assert plan.formats("fp32", ("fp16",)) == ("fp32", "amp-fp16")
+    with pytest.raises(InputError, match="asked"):
+        plan.formats("fp8")
+
+
+@pytest.mark.parametrize("words", [
+    ["plan", "--memory", "16"], ["predict", "--device", "T4"],
+    ["measure", "--layers", "1", "--batch", "1"]])
+def test_memory_comes_in_the_chapters_units_first(words: list[str], capsys: Capture) -> None:
+    assert cli.main([*words, "--model", "nano"]) == 0
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if re.search(r"\d [kMG]i?B", line)]
+    assert len(lines) > 1
+    for line in lines:
+        decimal = line.partition("(")[0]
+        assert re.search(r"\d [kMG]B", decimal)
+        assert "iB" not in decimal
+    assert re.search(r"\([\d.]+ [MG]iB\)", out)
+    assert units.memory(34.7e9) == "34.70 GB (32.32 GiB)"
+    assert units.memory(512) == "512.0 B"
+
+
+@pytest.mark.parametrize(("words", "said", "unsaid"), [
+    (["plan", "--memory", "16", "--reserve", "20"], "reserve = 20.0, but it must be less than "
+     "the device's 16.0 GB", "reserve_bytes"),
+    (["plan", "--memory", "16", "--reserve", "-1"], "reserve = -1.0", "reserve_bytes"),
+    (["plan", "--device", "abacus"], "They are P100 16GB PCIe, ", "hardware.names"),
+    (["plan", "--device", "T4", "--precision", "amp-bf16"], "the T4 has: fp32 or amp-fp16",
+     "document"),
+    (["measure", "--on", "cpu"], "Add --backend device", "Change on"),
+    (["measure", "--on", "tpu", "--backend", "device"], "on = 'tpu'", "device = "),
+])
+def test_refusals_speak_to_a_person_at_a_terminal(words: list[str], said: str, unsaid: str,
+                                                  capsys: Capture) -> None:
+    assert cli.main(words) == 2
+    problem = capsys.readouterr().err
+    assert said in problem
+    assert unsaid not in problem
+
+
 @pytest.mark.parametrize("words", [
     ["predict", "--device", "A100"],
     ["predict", "--eta", "38", "--device", "H100 SXM"],
@@ -146,6 +225,12 @@ def test_plan_in_words_leads_with_the_cheapest(capsys: Capture) -> None:
     ["plan", "--memory", "-5"],
     ["plan", "--memory", "8", "--reserve", "9"],
     ["plan", "--device", "no such device"],
+    ["predict", "--eta", "40"],
+    ["predict", "--eta", "0", "--device", "T4", "--precision", "amp-bf16"],
+    ["plan", "--device", "T4", "--precision", "amp-bf16"],
+    ["measure", "--on", "tpu"],
+    ["measure", "--on", "cpu"],
+    ["measure", "--on", "tpu", "--backend", "device"],
 ])
 def test_wrong_inputs_exit_with_2_and_a_next_step(words: list[str], capsys: Capture) -> None:
     assert cli.main(words) == 2

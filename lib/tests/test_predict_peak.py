@@ -205,6 +205,15 @@ def test_plans_fit_keep_the_samples_and_come_cheapest_first() -> None:
     assert order == sorted(order)
 
 
+def test_on_a_device_of_the_catalogue_plans_keep_to_its_formats() -> None:
+    wish = RunConfig(model="gpt2-1558m", batch=1, precision="amp-fp16", recompute="every-block")
+    assert {p.config.precision for p in plan.plans(wish, 16e9)} == {"pure-bf16"}
+    assert plan.plans(wish.replace(device="T4"), 16e9) == []
+    assert plan.cheapest(wish.replace(device="T4"), 16e9, precisions=["pure-bf16"]) is not None
+    with pytest.raises(InputError, match="accelerator"):
+        plan.plans(wish.replace(device="abacus"), 16e9)
+
+
 def test_a_wish_that_fits_is_left_as_it_is() -> None:
     wish = RunConfig(model="nano", batch=4)
     best = plan.cheapest(wish, 80e9)

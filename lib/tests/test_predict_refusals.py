@@ -120,6 +120,7 @@ EXAMPLES: dict[Callable[..., Any], dict[str, Any]] = {
     precision.update_survives: {"weight": 1.0, "update": 1e-3, "fmt": precision.FP16},
     recompute.evenly_kept: {"layers": 48, "checkpoints": 7},
     recompute.play: {"layers": 4, "kept": [1, 3]},
+    plan.formats: {"asked": "fp32"},
     recompute.best_k: {"layers": 12},
     recompute.stored: {"layers": 48, "strategy": "sqrt", "block_bytes": 36.0,
                        "boundary_bytes": 4.0},

@@ -314,6 +314,44 @@ def test_saving_never_writes_over_another_file(copy: Path) -> None:
     assert victim.read_bytes() == held
 
 
+def test_a_backup_makes_its_folders_and_says_where_it_lies(
+        copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    start.mark_read(1)
+    assert workspace.save("not/yet/there.json") == Path("not/yet/there.json")
+    workspace.reset()
+    workspace.restore("not/yet/there.json")
+    assert workspace.get("read") == {"01": True}
+    page = StartPage(folder=copy)
+    page.keep.path.value = "new/mine.json"
+    press(page, "Save to this file")
+    assert str(tmp_path / "new" / "mine.json") in page.keep.message.value
+    with pytest.raises(InputError, match="file that can be written"):
+        workspace.save(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file that can be written"):
+        workspace.save(tmp_path / "file" / "mine.json")
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (None, "No such file"), ("", "no JSON file"), ('{"version": 1, "ans', "only a part of one"),
+    ('{"version": 2}', "something else, or another version's"), ("[]", "something else"),
+    ('{"version": 1, "answers": 3}', "part 'answers' has been changed"),
+])
+def test_a_file_that_cannot_be_restored_is_refused_in_words(tmp_path: Path, text: str | None,
+                                                            why: str) -> None:
+    file = tmp_path / "mine.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        workspace.restore(file)
+    said = str(caught.value)
+    assert "a progress file that this course saved" in said
+    assert why in said
+    for jargon in ("workspace", "mapping", "Expecting", "Errno"):
+        assert jargon not in said
+
+
 def test_no_backup_replaces_another() -> None:
     start.mark_read(1)
     first = workspace.reset()

@@ -14,7 +14,8 @@ from ..config import RunConfig
 from ..errors import InputError, UnavailableError
 from ..predict import peak, plan
 from ..transformer import MODELS
-from ..units import gibibytes
+from ..units import gigabytes, memory
+from . import _formats
 
 MARGINS = {"cpu": 0.2}
 MARGIN = 0.1
@@ -44,12 +45,14 @@ def check(
     *,
     force: bool = False,
     resumed: bool = False,
+    catalogue_name: str | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Raise `UnavailableError` when a step of `config` needs more than `free_bytes`.
 
     Memory that is unknown (None) refuses nothing. With `force` the refusal becomes a
     line to `say`. A `resumed` run cannot change its settings, so it gets no plan.
+    `catalogue_name` is the device's entry, whose number formats a plan then keeps to.
     """
     if free_bytes is None or config.precision == "document":
         return
@@ -63,13 +66,14 @@ def check(
     where = "this machine" if device_type == "cpu" else "the device"
     words = (f"{config.model} with {config.batch} x {config.sequence} tokens in "
              f"{config.precision}, {config.attention} attention, needs about "
-             f"{gibibytes(needed)} at its fullest moment, and {where} has "
-             f"{gibibytes(free_bytes)} free.")
+             f"{memory(needed)} at its fullest moment, and {where} has "
+             f"{memory(free_bytes)} free.")
     if force or needed <= free_bytes:
         say(f"Memory is {'tight' if needed <= free_bytes else 'short'}: {words}")
         return
     advice = ("A resumed run keeps its settings: free some memory, or start a new run."
-              if resumed else _advice(config, free_bytes, margin * free_bytes))
+              if resumed else _advice(config.replace(device=catalogue_name or "this"), free_bytes,
+                              margin * free_bytes))
     raise UnavailableError("Memory for this step", words, f"{advice} Or try with --force.")
 
 
@@ -91,13 +95,14 @@ def _advice(config: RunConfig, free_bytes: float, reserve_bytes: float) -> str:
 
 
 def _plan(config: RunConfig, free_bytes: float, reserve_bytes: float) -> plan.Plan | None:
+    precisions = plan.formats(config.precision, _formats.known(config.device))
     try:
-        return plan.cheapest(config, free_bytes, reserve_bytes)
+        return plan.cheapest(config, free_bytes, reserve_bytes, precisions=precisions)
     except InputError:  # nothing is free at all
         return None
 
 
 def _words(found: plan.Plan) -> str:
-    size = f"about {gibibytes(found.memory.peak)}"
+    size = f"about {gigabytes(found.memory.peak, 4)}"
     note = "" if found.same_numbers else "; another number format, so check the loss"
     return f"{' '.join(found.changes)} ({size}{note})".strip()

@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     config = RunConfig.from_flags(args)
     _on_this_device(config, here.catalogue_name)
     _say("Comparing with " + _attention.described(config.attention, here.type, asked=asked))
-    _room.check(config, here.type, free_bytes(here), force=args.force, say=_say)
+    _room.check(config, here.type, free_bytes(here), force=args.force,
+                catalogue_name=here.catalogue_name, say=_say)
     profile = _profile(here.name, here.type, args.on, before)
     try:
         laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,

@@ -11,7 +11,7 @@ from .. import workspace
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError
 from ..results import MemoryMeasurement, StepMeasurement
-from ..units import duration, gibibytes, percent, si, significant
+from ..units import duration, gibibytes, gigabytes, percent, si, significant
 from . import _room
 
 
@@ -50,16 +50,25 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
     A value that cannot be had is null; `reasons` says why. Times need the "device", where
     a step that cannot fit in memory is refused, unless `force` is set.
     """
+    if backend != "device" and on is not None:
+        raise InputError("on", on, "left out with --backend tracker, which runs on no device",
+                         "Add --backend device to take real steps, or leave out --on.")
     from ..measure import flops
     from ..measure.device import find, free_bytes
     from ..measure.memory import measure_memory
 
     if backend == "device":
-        here = find(on)
+        try:
+            here = find(on)
+        except InputError as problem:
+            if on is None:  # the environment variable's fault, and not the flag's
+                raise
+            raise InputError("on", problem.value, problem.allowed) from None
         if config.device not in ("this", here.catalogue_name):
             raise InputError("device", config.device, "'this' when a step is measured",
                              "Choose where to run with --on; `ironlaw predict` takes any device.")
-        _room.check(config, here.type, free_bytes(here), force=force, say=_say)
+        _room.check(config, here.type, free_bytes(here), force=force,
+                    catalogue_name=here.catalogue_name, say=_say)
         step = _timed(config, on, steps)
         memory = measure_memory(config, "device", here)
     else:
@@ -116,13 +125,14 @@ def _print(found: dict[str, Any]) -> None:
     print(f"\n  memory at the peak ({memory.moment})")
     for kind, size in memory.memory_bytes.items():
         share = f"{100 * size / memory.peak_bytes:.1f} %" if size is not None else ""
+        binary = f"   ({gibibytes(size)})" if kind == "peak" and size is not None else ""
         print(f"    {kind.replace('_', ' '):<26}"
-              f"{gibibytes(size) if size is not None else 'unknown':>16}{share:>10}")
+              f"{gigabytes(size, 4) if size is not None else 'unknown':>16}{share:>10}{binary}")
     for name, size in (("reserved by the allocator", memory.reserved_bytes),
                        ("context and others", memory.context_bytes),
                        ("saved by one block", memory.saved_bytes_per_block)):
         if size is not None:
-            print(f"    {name:<26}{gibibytes(size):>16}")
+            print(f"    {name:<26}{gigabytes(size, 4):>16}{'':>10}   ({gibibytes(size)})")
     if found["step_seconds"] is None:
         print(f"\n  {'step':<28}{'unknown':>16}   {found['reasons']['step_seconds']}")
         return

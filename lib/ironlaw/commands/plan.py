@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from .. import hardware, workspace
 from ..config import RunConfig
-from ..errors import InputError, positive
+from ..errors import InputError, not_negative, positive
 from ..predict import plan
-from ..units import GB, gibibytes, percent
+from ..units import GB, gigabytes, memory, percent
+from . import _formats
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +29,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan and print; the exit status is 1 when nothing fits."""
     config = RunConfig.from_flags(args)
-    found = outputs(config, *device_memory(config, args.memory), args.reserve * GB)
+    device_bytes, source = device_memory(config, args.memory)
+    found = outputs(config, device_bytes, source, reserve(args.reserve, device_bytes),
+                    _formats.usable(config, here=args.memory is None))
     if args.json:
         print(json.dumps(found, indent=1))
     else:
@@ -50,8 +54,18 @@ def device_memory(config: RunConfig, given: float | None) -> tuple[float, str]:
     return profile.memory_bytes, f"calibrated on {profile.name}"
 
 
+def reserve(given: float, device_bytes: float) -> float:
+    """The bytes of `--reserve`, given in GB; `InputError` unless they leave room for a step."""
+    kept = not_negative("reserve", given, unit="GB") * GB
+    if kept >= device_bytes:
+        raise InputError("reserve", given, f"less than the device's {gigabytes(device_bytes)}",
+                         "Give fewer GB, or plan for a device with more memory.")
+    return kept
+
+
 def outputs(
-    config: RunConfig, device_bytes: float, source: str, reserve_bytes: float
+    config: RunConfig, device_bytes: float, source: str, reserve_bytes: float,
+    precisions: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What `--json` prints: the wish, the largest batch as it stands, and all plans."""
     largest = plan.largest_batch(config, device_bytes, reserve_bytes)
@@ -67,18 +81,18 @@ def outputs(
             {"changes": list(p.changes), "config": p.config.to_json(),
              "memory_bytes": p.memory.to_json(), "free_bytes": p.free_bytes,
              "extra_flops": p.extra_flops, "same_numbers": p.same_numbers}
-            for p in plan.plans(config, device_bytes, reserve_bytes)],
+            for p in plan.plans(config, device_bytes, reserve_bytes, precisions=precisions)],
         "workers_to_shard": plan.workers_to_shard(config, device_bytes, reserve_bytes),
     }
 
 
 def _print(config: RunConfig, found: dict[str, Any], most: int) -> None:
-    device = gibibytes(found["device_bytes"])
+    device = memory(found["device_bytes"])
     print(f"{config.shape.name} on {device} ({found['device_source']}): as asked, a step of "
-          f"{config.batch} x {config.accumulate} sequences needs {gibibytes(found['wish_bytes'])}.")
+          f"{config.batch} x {config.accumulate} sequences needs {memory(found['wish_bytes'])}.")
     if found["largest_batch"]:
-        print(f"Largest micro-batch with these settings: {found['largest_batch']} "
-              f"({gibibytes(found['largest_batch_bytes'])}).")
+        print(f"Largest micro-batch with these settings: {found['largest_batch']}, at "
+              f"{gigabytes(found['largest_batch_bytes'], 4)}.")
     else:
         print("With these settings not even a micro-batch of 1 fits.")
     if not found["plans"]:
@@ -90,7 +104,8 @@ def _print(config: RunConfig, found: dict[str, Any], most: int) -> None:
         words = " ".join(p["changes"]) or "none: it fits as asked"
         if not p["same_numbers"]:
             words += "   (other number format: check the loss)"
-        print(f"  {gibibytes(p['memory_bytes']['peak']):>12} {gibibytes(p['free_bytes']):>12} "
+        print(f"  {gigabytes(p['memory_bytes']['peak'], 4):>12} "
+              f"{gigabytes(p['free_bytes'], 4):>12} "
               f"{percent(p['extra_flops']):>11}  {words}")
     if not found["reserve_bytes"]:
         print("\nNot counted: the device's context, workspaces and fragmentation. "

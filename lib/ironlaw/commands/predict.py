@@ -8,13 +8,9 @@ from typing import Any
 
 from .. import hardware, workspace
 from ..config import RunConfig
-from ..errors import InputError
-from ..predict import flops, peak, step_time
-from ..units import duration, gibibytes, percent, si, significant
-
-DTYPES = {"fp32": "fp32", "amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16",
-          "document": "fp16"}
-"""The format of the matrix products, whose peak counts."""
+from ..errors import InputError, fraction
+from ..predict import flops, peak, plan, step_time
+from ..units import duration, gibibytes, gigabytes, percent, si, significant
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +34,11 @@ def run(args: argparse.Namespace) -> int:
 def outputs(config: RunConfig, eta: float | None = None) -> dict[str, Any]:
     """What `--json` prints. A value that cannot be had is null; `reasons` says why.
 
-    `eta` is the share of the peak that the hardware sustains, recomputation included.
+    `eta` is the share of the peak that the hardware sustains, recomputation included; it is
+    checked even where no peak is known and it cannot be used.
     """
+    if eta is not None:
+        fraction("eta", eta)
     shape, seq = config.shape, config.sequence
     per_step = flops.per_step(shape, config.batch, seq) * config.accumulate
     again = flops.recomputed_per_step(shape, config.batch, seq, config.recompute,
@@ -78,7 +77,7 @@ def outputs(config: RunConfig, eta: float | None = None) -> dict[str, Any]:
 
 def peak_rate(config: RunConfig) -> tuple[float | None, str | None, str]:
     """Peak FLOP/s for the configuration's products, where it comes from, or why not."""
-    dtype = DTYPES[config.precision]
+    dtype = plan.PRODUCTS[config.precision]
     if config.device == "this":
         profile = workspace.profile()
         if profile is None:
@@ -110,7 +109,8 @@ def _print(found: dict[str, Any]) -> None:
     print(f"\n  memory at the peak ({found['peak_moment']})")
     for kind, size in memory.items():
         share = f"{100 * size / memory['peak']:.1f} %"
-        print(f"    {kind.replace('_', ' '):<26}{gibibytes(size):>16}{share:>10}")
+        binary = f"   ({gibibytes(size)})" if kind == "peak" else ""
+        print(f"    {kind.replace('_', ' '):<26}{gigabytes(size, 4):>16}{share:>10}{binary}")
     print("    not counted: device context, library workspaces, fragmentation\n")
     if found["floor_seconds"] is not None:
         print(f"  {'step at the peak':<28}{duration(found['floor_seconds']):>16}"

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
          f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
          f"{attention}, in {out}")
     _room.check(settings.run, here.type, free_bytes(here), force=args.force, resumed=resumed,
-                say=_say)
+                catalogue_name=here.catalogue_name, say=_say)
     try:
         result = training.train(
             settings, out, resume=args.resume, device=args.device, threads=args.threads,

@@ -63,7 +63,7 @@ def find(wanted: str | torch.device | Device | None = None) -> Device:
         device = torch.device("cuda", _cuda_index(device))
     elif device.type == "mps" and not torch.backends.mps.is_available():
         raise UnavailableError("The MPS device", "this machine or this PyTorch has none.",
-                               "Use --device cpu.")
+                               "Run on the CPU instead: cpu.")
     return _described(device)
 
 
@@ -123,8 +123,8 @@ def _cuda_index(device: torch.device) -> int:
         built = torch.version.cuda or torch.version.hip
         why = ("no usable GPU was found." if built
                else "this PyTorch was built without CUDA.")
-        raise UnavailableError("A CUDA device", why, "Use --device cpu, or install the driver "
-                               "and a CUDA build of PyTorch.")
+        raise UnavailableError("A CUDA device", why, "Run on the CPU instead (cpu), or install "
+                               "the driver and a CUDA build of PyTorch.")
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= torch.cuda.device_count():
         raise UnavailableError(f"CUDA device {index}",

@@ -7,11 +7,12 @@ Built on `peak.step_memory`, so the numbers are those of the project's GPT-2 in 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from .. import hardware
 from ..config import RunConfig
-from ..errors import InputError, count, not_negative, positive
+from ..errors import InputError, choice, count, not_negative, positive
 from . import flops, scaling
 from .peak import StepMemory, step_memory
 
@@ -73,10 +74,26 @@ class Plan:
     same_numbers: bool
 
 
-PRECISION_STEPS = {"fp32": ("fp32", "amp-bf16", "pure-bf16"), "amp-bf16": ("amp-bf16", "pure-bf16"),
+PRECISION_STEPS = {"fp32": ("fp32", "amp-bf16", "amp-fp16", "pure-bf16"),
+                   "amp-bf16": ("amp-bf16", "pure-bf16"),
                    "amp-fp16": ("amp-fp16", "pure-bf16"), "pure-bf16": ("pure-bf16",),
                    "document": ("document",)}
 """Formats that use less memory than the one asked for, nearest first."""
+
+PRODUCTS = {"fp32": "fp32", "amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16",
+            "document": "fp16"}
+"""The format of the matrix products, whose peak counts."""
+
+
+def formats(asked: str, dtypes: Collection[str] | None = None) -> tuple[str, ...]:
+    """The precisions to try for a wish in `asked`: it first, then those that need less memory.
+
+    `dtypes` are the formats in which the device multiplies matrices (as in the catalogue:
+    "fp16", "bf16"); a narrower precision that needs another is left out. None means that
+    they are not known, and leaves out nothing.
+    """
+    steps = PRECISION_STEPS[choice("asked", asked, PRECISION_STEPS)]
+    return tuple(p for p in steps if p == asked or dtypes is None or PRODUCTS[p] in dtypes)
 
 
 def plans(
@@ -89,13 +106,14 @@ def plans(
     """Every sensible way to run `config`'s batch x accumulate samples, the cheapest first.
 
     Tried: tiled attention, a fused update, smaller micro-batches, recomputation and
-    narrower formats (`precisions`, by default every one narrower than the asked). Order:
+    narrower formats (`precisions`, by default the `formats` that the device of `config` has by
+    the catalogue, and all for "this" device: pass those of yours). Order:
     number formats kept before changed, then least recomputed work, then the largest
     micro-batch, then the fewest changes. A plan that another one beats in all of these
     is left out. Empty when nothing fits.
     """
     available = room(device_bytes, reserve_bytes)
-    allowed = precisions if precisions is not None else PRECISION_STEPS[config.precision]
+    allowed = precisions if precisions is not None else _by_catalogue(config)
     samples = config.batch * config.accumulate
     micro_batches = [b for b in range(config.batch, 0, -1) if samples % b == 0]
     found = []
@@ -113,6 +131,11 @@ def plans(
                                available))
     found.sort(key=_cost)
     return [p for i, p in enumerate(found) if not any(_beats(q, p) for q in found[:i])]
+
+
+def _by_catalogue(config: RunConfig) -> tuple[str, ...]:
+    known = None if config.device == "this" else hardware.accelerator(config.device).dtypes
+    return formats(config.precision, known)
 
 
 def _first_that_fits(config: RunConfig, batches: Sequence[int], available: float) -> int | None:
@@ -161,9 +184,10 @@ def _beats(one: Plan, other: Plan) -> bool:
     return all(a <= b for a, b in zip(_cost(one), _cost(other), strict=True))
 
 
-def cheapest(config: RunConfig, device_bytes: float, reserve_bytes: float = 0.0) -> Plan | None:
+def cheapest(config: RunConfig, device_bytes: float, reserve_bytes: float = 0.0, *,
+             precisions: Sequence[str] | None = None) -> Plan | None:
     """The first of `plans`, or None when this device cannot hold a single sample."""
-    found = plans(config, device_bytes, reserve_bytes)
+    found = plans(config, device_bytes, reserve_bytes, precisions=precisions)
     return found[0] if found else None
 
 

@@ -94,7 +94,7 @@ class Keep:
         if file.exists() and not is_saved_state(file):
             raise InputError("File", str(file), "a new file, or one that was saved here before",
                              "Something else has that name; choose another. Nothing was written.")
-        workspace.save(file)
+        file = workspace.save(file).resolve()
         data = base64.b64encode(file.read_bytes()).decode()
         name = html.escape(str(file))
         self.say(f"<p>Saved: {html.escape(contents(workspace.read()))}, in <code>{name}</code>. "
