@@ -1,0 +1,30 @@
+"""Recordings that come with the course respect the hardware that they were made on."""
+
+from __future__ import annotations
+
+import pytest
+from ironlaw import recordings
+from ironlaw.results import DeviceProfile, RooflineMeasurement, StepMeasurement
+
+NOISE = 1.05
+"""A roof is the best of several tries and an operation a median, on a machine with other work."""
+
+
+@pytest.mark.parametrize("name", recordings.names())
+def test_no_recorded_rate_beats_its_peak(name: str) -> None:
+    device, step, roof = (recordings.load(name, i) for i in ("device", "step", "roofline"))
+    assert isinstance(device, DeviceProfile)
+    assert isinstance(step, StepMeasurement)
+    assert isinstance(roof, RooflineMeasurement)
+    assert step.mfu is None or 0 < step.mfu <= 1
+    assert step.peak is not None
+    reached = step.flops_per_step / step.step_seconds
+    assert reached <= step.peak.flops_per_second
+    assert step.tokens_per_second == pytest.approx(step.tokens_per_step / step.step_seconds)
+    for kernel in roof.kernels:
+        assert kernel.flops_per_second <= NOISE * roof.peak_flops_per_second, kernel.name
+        if not kernel.cache_resident:
+            moved = kernel.traffic_bytes / kernel.seconds
+            assert moved <= NOISE * max(roof.bytes_per_second, *roof.bandwidths.values()), kernel
+    for rate in device.matmul.values():
+        assert rate.flops_per_second >= max(rate.by_size.values()) / NOISE
