@@ -16,7 +16,7 @@ WEEK, YEAR = 7 * DAY, 365.25 * DAY
 KWH = 3.6e6  # joules
 
 _PREFIXES = ((1e24, "Y"), (1e21, "Z"), (1e18, "E"), (PETA, "P"), (TERA, "T"), (GIGA, "G"),
-             (MEGA, "M"), (KILO, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+             (MEGA, "M"), (KILO, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -69,11 +69,21 @@ def duration(seconds: float, digits: int = 3) -> str:
 
 
 def dollars(value: float, digits: int = 3) -> str:
-    """US dollars, in words from a million up."""
+    """US dollars, in words from a million up: ``dollars(662_032) == "$662,000"``.
+
+    Below 100 dollars the cents are kept, whatever `digits` says: those are prices.
+    """
+    if abs(value) >= 100 and math.isfinite(value):
+        value = float(f"{value:.{digits - 1}e}")
     for scale, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if abs(value) >= scale:
             return f"${significant(value / scale, digits)} {name}"
     return f"${value:,.0f}" if abs(value) >= 100 else f"${value:,.2f}"
+
+
+def counted(number: int, noun: str) -> str:
+    """How many of something: ``counted(1, "step") == "1 step"``, ``"1,024 steps"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float, digits: int = 3) -> str:

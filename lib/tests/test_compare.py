@@ -380,7 +380,7 @@ def test_the_floor_counts_what_the_backward_pass_computes_again() -> None:
 def test_the_words_define_alpha_and_beta_and_name_the_attention() -> None:
     shown = str(compare.lay(measurement(seconds=0.12), anchors=anchors(0.02, 8e-5)))
     assert "alpha = 20.0 ms, what a step costs at any size" in shown
-    assert "beta = 80.0 us, what each token adds" in shown
+    assert "beta = 80.0 µs, what each token adds" in shown
     assert "flash attention" in shown.splitlines()[0]
 
 

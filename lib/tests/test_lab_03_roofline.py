@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,30 @@ def test_a_measurement_is_read_back_and_its_points_reach_the_widget() -> None:
         (k.intensity, k.flops_per_second) for k in run.roofline.kernels]
     assert "attention, fused" in str(run)
     assert "Other programs were running" in str(run)
+
+
+def test_the_points_carry_the_roofs_that_were_measured_with_them() -> None:
+    roof = measure_kernels(RECORDED.read_text(encoding="utf-8")).roofline
+    for point in measured_points():
+        assert (point.device, point.dtype, point.peak, point.bandwidth) == (
+            roof.device, roof.dtype, roof.peak_flops_per_second, roof.bytes_per_second)
+
+
+def test_a_fresh_measurement_is_kept_as_profile_only_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = RECORDED.read_text(encoding="utf-8")
+    run = measure_kernels(text)
+    assert workspace.profile() is None, "a record may come from another machine"
+    made = {"profile": run.profile, "roofline": run.roofline}
+    monkeypatch.setattr(roofline_run, "_measure", lambda model: made)
+    measure_kernels("")
+    assert workspace.profile() == run.profile
+    fresher = dataclasses.replace(run.profile, measured_on="2031-01-01T00:00:00+00:00")
+    workspace.save_profile(fresher)
+    for recorded in ("", text):
+        measure_kernels(recorded)
+        assert workspace.profile() == fresher
 
 
 def test_nothing_is_measured_or_kept_while_a_notebook_is_graded(

@@ -148,6 +148,17 @@ def test_logits_are_the_longest_bar_of_the_small_model() -> None:
     assert adam_memory.compute(state.state_on("T4")).longest == "logits"
 
 
+def test_logits_that_are_gone_by_the_fullest_moment_are_zero_not_uncounted() -> None:
+    """Counted, yet none is alive while the optimizer steps; the document's models count none."""
+    panel = adam_memory.panel(model="gpt2-1558m", batch=1, recompute="every-block")
+    assert account(panel.read().step).logits == 0
+    assert "optimizer" in account(panel.read().step).moment
+    assert "0 B at this moment" in panel.picture.value
+    panel.model.value = "1.5B"
+    assert "0 B at this moment" not in panel.picture.value
+    assert "not counted" in panel.picture.value
+
+
 def test_first_over_is_where_the_stack_passes_the_device() -> None:
     found = account(Step())
     total = 0.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ironlaw.errors import InputError
-from ironlaw.predict import descent
+from ironlaw.predict import descent, optimizers
 from ironlaw.units import percent
 from ironlaw.widgets import optimizer_paths
 
@@ -67,6 +67,39 @@ def test_the_promised_learning_rate_exists() -> None:
     assert outcome.walks["sgd"].verdict == "diverges"
     assert outcome.walks["adam"].verdict == "arrives"
     assert "SGD diverges and Adam does not" in optimizer_paths.describe(state, outcome)
+
+
+def test_the_opening_picture_shows_what_the_chapter_says() -> None:
+    """Near its limit SGD bounces at every step and is late; the others turn less and arrive."""
+    state = optimizer_paths.preset()
+    assert 0.9 < state.rate / descent.largest_stable_rate(descent.STEEP) < 1
+    walks = optimizer_paths.compute(state).walks
+    y = walks["sgd"].points[:, 1]
+    assert (y[1:] * y[:-1] < 0).all(), "from wall to wall, every time"
+    assert walks["sgd"].reversals == state.steps - 1
+    assert walks["momentum"].reversals < walks["sgd"].reversals / 2
+    assert walks["rmsprop"].reversals == walks["adam"].reversals == 0
+    assert walks["sgd"].verdict == "under way"
+    assert {walks[w].verdict for w in ("momentum", "rmsprop", "adam")} == {"arrives"}
+    assert "SGD 99, momentum 43, RMSprop 0, Adam 0." in optimizer_paths.still().caption
+
+
+def test_adams_steps_are_said_to_be_short_where_gradients_alternate() -> None:
+    """What the words say: about the learning rate while signs agree, far less where they do not."""
+    moved = {}
+    for name, sign in (("agree", 1.0), ("alternate", -1.0)):
+        state = optimizers.AdamState(0.0, 0.0, 0.0)
+        for k in range(200):
+            before, state = state, optimizers.adam(state, 0.5 * sign**k, learning_rate=0.1)
+        moved[name] = abs(float(state.parameters) - float(before.parameters))
+    assert moved["agree"] == pytest.approx(0.1)
+    assert moved["alternate"] == pytest.approx(0.00526, abs=1e-5)
+    words = optimizer_paths.still(rate=0.1).caption
+    assert "about η; where they keep changing sign, by far less" in words
+
+
+def test_one_step_is_singular() -> None:
+    assert "0.079, 1 step in" in optimizer_paths.still(steps=1).caption
 
 
 def test_words_are_the_walks() -> None:

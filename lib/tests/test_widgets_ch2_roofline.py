@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 from ironlaw import hardware, workspace
 from ironlaw.errors import InputError, UnavailableError
@@ -10,8 +13,11 @@ from ironlaw.predict import roofline as predict
 from ironlaw.results import DeviceProfile, MatmulRate
 from ironlaw.units import si, significant
 from ironlaw.widgets import devices, roofline, sizes
+from ironlaw.widgets.canvas import Canvas
 from ironlaw.widgets.roofline import picture, state
 from ironlaw.widgets.roofline.state import MATERIALISED, OPERATIONS, TILED
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 A100 = "A100 80GB SXM"
 
@@ -72,8 +78,8 @@ def test_panel_offers_each_operations_own_sizes() -> None:
     for name, operation in OPERATIONS.items():
         panel.operation.value = name
         used = [s for s in panel.sizes if s.layout.display != "none"]
-        assert [s.description.lower() for s in used] == [
-            label.lower() for label, _ in operation.sizes]
+        assert [s.description for s in used] == [
+            label[0].upper() + label[1:] for label, _ in operation.sizes]
         assert panel.read().sizes[name] == tuple(v for _, v in operation.sizes)
 
 
@@ -167,18 +173,117 @@ def test_lab_points_appear_and_what_is_no_point_is_passed_over() -> None:
     assert state.measured_points() == ()
 
 
-def test_labels_never_lie_on_each_other() -> None:
-    """Also where points crowd: every operation at intensities within a factor of two."""
-    for dtype in ("bf16", "fp32"):
-        taken: list[tuple[float, float, float]] = []
-        outcome = state.compute(state.preset(A100, dtype))
-        for point in outcome.points.values():
-            picture._free_place(point.operation, picture._across(point.intensity), 0.5, False,
-                                taken)
-        for i, (left, right, height) in enumerate(taken):
-            for other_left, other_right, other in taken[i + 1:]:
-                apart = abs(height - other) >= 0.9 * picture._LINE
-                assert apart or right <= other_left or other_right <= left
+def lab_points(device: str = "a laptop") -> list[dict[str, object]]:
+    """Points as lab 3 keeps them, crowded as real ones are, with the roofs above them."""
+    found = [("matrix times vector", 0.5, 2.4e9), ("softmax", 0.63, 4.3e9),
+             ("layer norm", 1.0, 7.5e9), ("GELU", 1.1, 3.1e9),
+             ("attention, materialised", 7.1, 2.7e10), ("QKV product", 47.8, 5.3e10),
+             ("feed-forward product", 50.0, 5.3e10), ("head product", 59.0, 4.8e10),
+             ("attention, fused", 64.0, 1.8e10)]
+    return [{"name": name, "intensity": intensity, "flops_per_second": rate, "device": device,
+             "dtype": "fp32", "peak_flops_per_second": 2e11, "bytes_per_second": 5.5e10}
+            for name, intensity, rate in found]
+
+
+def test_after_lab_3_it_opens_under_the_roof_of_the_lab() -> None:
+    """No calibration was run: the lab measured the roofs in turns with its points."""
+    workspace.put("labs", "lab_03", lab_points())
+    panel = roofline.panel()
+    now = panel.read()
+    assert (panel.device.value, panel.dtype.value) == (devices.THIS_DEVICE, "fp32")
+    assert (now.machine.name, now.peak, now.machine.bandwidth) == ("a laptop", 2e11, 5.5e10)
+    assert "in FP32." in panel.words.value
+    for point in now.measured:
+        best = predict.attainable(point.intensity, now.peak, now.machine.bandwidth)
+        assert point.flops_per_second < best
+    panel.device.value = A100
+    assert "FP32 on a laptop: this is not the roof" in panel.words.value
+    panel.own.click()
+    assert panel.read() == now, "one click leads back"
+
+
+def test_other_formats_of_this_device_come_from_calibration_of_the_same_one() -> None:
+    measured = profile()
+    measured.matmul["bf16"] = MatmulRate(dtype="bf16", flops_per_second=3e11, size=1024,
+                                         by_size={"1024": 3e11})
+    workspace.save_profile(measured)
+    workspace.put("labs", "lab_03", lab_points())
+    assert state.preset().machine.peaks == {"fp32": 2e11, "bf16": 3e11}
+    workspace.put("labs", "lab_03", lab_points("another machine"))
+    assert state.preset().machine.peaks == {"fp32": 2e11}
+    assert state.preset(A100).machine.name == A100
+    assert state.preset(dtype="bf16").machine.name == A100
+
+
+def test_points_of_an_earlier_release_are_shown_without_a_roof_of_their_own() -> None:
+    workspace.put("labs", "lab_03", [{"name": "GELU", "intensity": 1.1, "flops_per_second": 2e9}])
+    panel = roofline.panel()
+    assert panel.device.value == A100
+    panel.own.click()
+    assert "ironlaw calibrate" in panel.words.value
+
+
+def boxes(canvas: Canvas) -> tuple[dict[str, Bbox], list[Bbox]]:
+    """As drawn, in pixels: every visible text inside the axes, and every marker."""
+    canvas.png()
+    axes = canvas.artists["axes"]
+    texts = [t for t in axes.texts if t.get_visible() and t.get_text()]
+    markers = []
+    for point, _, _ in canvas.artists["slots"]:
+        if point.get_visible():
+            (x, y), = axes.transData.transform(np.column_stack(point.get_data()))
+            half = point.get_markersize() * canvas.figure.dpi / 72 / 2
+            markers.append(Bbox.from_extents(x - half, y - half, x + half, y + half))
+    return {f"{i} {t.get_text()}": Text.get_window_extent(t) for i, t in enumerate(texts)}, markers
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(("device", "dtype"), [
+    (None, None), (A100, "bf16"), (A100, "fp32"), ("T4", "fp16"), ("H100 SXM", "fp8")])
+def test_labels_lie_on_nothing(operation: str, device: str | None, dtype: str | None) -> None:
+    """As rendered, beside all of lab 3's points: no text on a text, a marker, or the ridge."""
+    workspace.put("labs", "lab_03", lab_points())
+    now = state.preset(device, dtype, operation)
+    outcome = state.compute(now)
+    canvas = picture.make()
+    picture.update(canvas, now, outcome)
+    texts, markers = boxes(canvas)
+    assert len(texts) >= 7 + 9 + 3
+    for (one, box), (other, second) in itertools.combinations(texts.items(), 2):
+        assert not overlap(box, second), f"{one} lies on {other}"
+    for name, box in texts.items():
+        for marker in markers:
+            assert not overlap(box, marker), f"{name} lies on a marker"
+        for line in ("ridge", "slope", "top"):
+            path = canvas.artists[line].get_transform().transform(
+                canvas.artists[line].get_xydata())
+            along = np.linspace(path[0], path[-1], 400)
+            assert not any(box.contains(x, y) for x, y in along), f"{name} lies on the {line}"
+
+
+def overlap(one: Bbox, other: Bbox) -> bool:
+    """Whether two boxes share more than the pixel or two of a letter's side bearing."""
+    shared = Bbox.intersection(one, other)
+    return shared is not None and shared.width > 2 and shared.height > 6
+
+
+def test_the_notes_say_what_is_counted() -> None:
+    for name, flops in (("softmax", 5), ("layer norm", 8), ("GELU", 9)):
+        still = roofline.still(A100, operation=name)
+        point = state.compute(state.preset(A100, operation=name)).chosen
+        assert point.kernel.flops == flops * point.sizes[0] * point.sizes[1]
+        assert f"Counted: {flops} FLOP per value" in still.caption
+    words = roofline.still(A100, operation=TILED).caption
+    assert "to 114 FLOP per byte" in words
+    assert "fused form of lab 3 counts every operand once" in words
+    assert "512 FLOP per byte at this shape" in words
+
+
+def test_where_tiling_gains_no_time_the_reason_is_the_right_one() -> None:
+    assert "both are compute-bound already" in roofline.still(A100, "fp32", MATERIALISED).caption
+    small = {**state.first_sizes(), TILED: (1024, 64, 96, 1), MATERIALISED: (1024, 64, 96)}
+    words = roofline.still(A100, "bf16", MATERIALISED, sizes=small).caption
+    assert "with tiles this small it gains nothing" in words
 
 
 def test_every_catalogue_entry_has_a_roof() -> None:

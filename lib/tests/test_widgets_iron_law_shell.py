@@ -32,6 +32,12 @@ def test_moving_a_control_changes_words_tiles_and_picture() -> None:
     assert "6,144 ×" in words(panel)
 
 
+def test_one_accelerator_is_singular() -> None:
+    panel = iron_law.panel("GPT-2 XL", accelerators=1, deadline_days=3650)
+    assert "<b>1 accelerator</b>" in panel.picture.value, "needed"
+    assert "is 1 accelerator and" in panel.picture.value, "set"
+
+
 def test_settings_reach_the_controls() -> None:
     panel = iron_law.panel("GPT-3", accelerator="A100 80GB SXM", dtype="fp16", utilisation=0.44,
                            accelerators=1024, deadline_days=30, price=1.5, watts=350, pue=1.2,

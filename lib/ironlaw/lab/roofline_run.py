@@ -29,9 +29,14 @@ class RooflineRun:
     roofline: RooflineMeasurement
 
     def points(self) -> list[dict[str, str | float]]:
-        """The operations as the roofline widget of chapter 2 shows them."""
-        return [{"name": k.name, "intensity": k.intensity, "flops_per_second": k.flops_per_second}
-                for k in self.roofline.kernels]
+        """The operations as the roofline widget of chapter 2 shows them, and their roofs."""
+        roof = self.roofline
+        above: dict[str, str | float] = {
+            "device": roof.device, "dtype": roof.dtype,
+            "peak_flops_per_second": roof.peak_flops_per_second,
+            "bytes_per_second": roof.bytes_per_second}
+        return [{"name": k.name, "intensity": k.intensity,
+                 "flops_per_second": k.flops_per_second, **above} for k in roof.kernels]
 
     def compare(self, intensity: Callable[[KernelTiming], float],
                 attainable: Callable[[float, float, float], float]) -> Residuals:
@@ -65,12 +70,16 @@ def measure_kernels(recorded: str = "", model: str | None = None) -> RooflineRun
     """Measure the roofs and GPT-2's operations on this device, or read `recorded` back.
 
     `model` defaults to gpt2-124m on a CUDA device and nano elsewhere. The points are kept
-    in the learner's workspace too, where chapter 2's roofline widget finds them.
+    in the learner's workspace too, where chapter 2's roofline widget finds them. A device
+    measured now that has no profile yet gets this one; a record read back, which may come
+    from another machine, never becomes one.
     """
     run = RooflineRun(**recorded_or(recorded, lambda: _measure(model), _KINDS))
     if not os.environ.get("NBGRADER_EXECUTION"):
         with contextlib.suppress(OSError):  # a disk that cannot be written: the notebook has it
             workspace.put("labs", "lab_03", run.points())
+            if not recorded.strip() and workspace.profile() is None:
+                workspace.save_profile(run.profile)
     return run
 
 

@@ -31,7 +31,8 @@ class Surface:
 
     `loss` maps arrays x and y to the loss; `gradient` maps a point of shape (2,) to the
     gradient of shape (2,). `minimum` is where the loss is zero, `start` a start worth
-    watching and `rate` a learning rate at which every walker gets somewhere.
+    watching and `rate` a learning rate at which every walker gets somewhere: in the bowl
+    just below the 0.08 at which plain descent diverges, so that it bounces all the way.
     """
 
     name: str
@@ -49,7 +50,7 @@ BEND = 10.0
 
 SURFACES = {s.name: s for s in (
     Surface("narrow bowl", lambda x, y: 0.5 * (x * x + STEEP * y * y),
-            lambda p: np.array([p[0], STEEP * p[1]]), (0.0, 0.0), (-3.5, 1.0), 0.03),
+            lambda p: np.array([p[0], STEEP * p[1]]), (0.0, 0.0), (-3.5, 1.0), 0.079),
     Surface("bent valley", lambda x, y: (1.0 - x) ** 2 + BEND * (y - x * x) ** 2,
             lambda p: np.array([2.0 * (p[0] - 1.0) - 4.0 * BEND * p[0] * (p[1] - p[0] ** 2),
                                 2.0 * BEND * (p[1] - p[0] ** 2)]),

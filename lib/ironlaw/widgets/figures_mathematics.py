@@ -16,7 +16,7 @@ from .. import hardware, transformer
 from ..errors import choice, count, positive
 from ..predict import activations, memory
 from ..results import ActivationTimings
-from ..units import GB, MB, gigabytes, significant
+from ..units import GB, MB, counted, gigabytes, significant
 from .canvas import (
     BLUE,
     GREEN,
@@ -120,9 +120,10 @@ def activation_ladder(sizes: Sequence[int] = (784, 128, 64, 10), batch: int = 4)
     over = "more" if text > capacity else "less"
     caption = (
         f"A network with layers of {net} units keeps {gigabytes(digits)} for one digit. GPT-2 XL "
-        f"keeps {gigabytes(text)} for {batch} sequences, {over} than the {gigabytes(capacity)} "
-        f"that a V100 has for everything: {text / digits / 1e6:,.0f} million times as much as "
-        "the digit. The axis is logarithmic: each labelled step is a factor of a thousand.")
+        f"keeps {gigabytes(text)} for {counted(batch, 'sequence')}, {over} than the "
+        f"{gigabytes(capacity)} that a V100 has for everything: {text / digits / 1e6:,.0f} million "
+        "times as much as the digit. The axis is logarithmic: each labelled step is a factor of "
+        "a thousand.")
     return Still(canvas, f"Three values on a logarithmic axis of bytes. {caption}", caption)
 
 

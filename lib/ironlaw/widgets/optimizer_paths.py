@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import InputError, choice, count, number
 from ..predict import descent
-from ..units import percent, significant
+from ..units import counted, percent, significant
 from .canvas import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, Canvas, Still, styled
 from .controls import Panel, Reading, shown, toggles
 from .drawing import log_axis
@@ -73,6 +73,12 @@ class Walk:
         """The last loss as a share of the first."""
         return float(self.losses[-1] / self.losses[0]) if self.losses[0] else 0.0
 
+    @property
+    def reversals(self) -> int:
+        """Steps at more than a right angle to the one before: bouncing, counted."""
+        moves = np.diff(self.points, axis=0)
+        return int(((moves[1:] * moves[:-1]).sum(axis=1) < 0).sum())
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -104,13 +110,13 @@ def _verdict(points: Any, losses: Any, steps: int) -> str:
 
 def describe(state: State, outcome: Outcome) -> str:
     """The outcome in a few sentences: what a screen reader announces."""
-    words = [f"Learning rate {shown(state.rate)}, {state.steps} steps in the "
+    words = [f"Learning rate {shown(state.rate)}, {counted(state.steps, 'step')} in the "
              f"{state.surface}."]
     for walker, walk in outcome.walks.items():
         name = NAMES[walker][0].upper() + NAMES[walker][1:]
         if walk.verdict == "diverges":
             times = significant(walk.share) if walk.share < 1e6 else "over a million"
-            how = (f"it flew off after {len(walk.points) - 1} steps" if len(walk.points)
+            how = (f"it flew off after {counted(len(walk.points) - 1, 'step')}" if len(walk.points)
                    <= state.steps else f"its loss is {times} times the first")
             words.append(f"{name} diverges: {how}.")
         elif walk.verdict == "arrives":
@@ -118,10 +124,14 @@ def describe(state: State, outcome: Outcome) -> str:
             words.append(f"{name} arrives (a thousandth of the first loss at step {first}).")
         else:
             words.append(f"{name} is under way with {percent(walk.share, 2)} of the first loss.")
+    words.append("Steps that turn back on the one before: " + ", ".join(
+        f"{NAMES[walker]} {walk.reversals}" for walker, walk in outcome.walks.items()) + ".")
     if "SGD" in outcome.ended("diverges") and "Adam" not in outcome.ended("diverges") \
             and "adam" in outcome.walks:
-        words.append("Here SGD diverges and Adam does not: its steps keep the length of the "
-                     "learning rate, however steep the wall.")
+        words.append("Here SGD diverges and Adam does not: Adam divides by the gradient's "
+                     "own size, so a steep wall makes its steps no longer. While gradients agree, "
+                     "a step moves each parameter by about η; where they keep changing sign, by "
+                     "far less.")
     return " ".join(words)
 
 

@@ -148,12 +148,20 @@ class AdamMemoryPanel(Panel):
             ("fullest moment", gigabytes(here.peak)),
             ("state between steps", gigabytes(outcome.standing)),
             ("activations", gigabytes(here.activations)),
-            ("logits", gigabytes(here.logits) if here.logits else "not counted"),
+            ("logits", _logits(now, outcome)),
             ("fits" if outcome.free >= 0 else "stops at",
              f"{gigabytes(outcome.free)} free" if outcome.first_over is None
              else PARTS[outcome.first_over]),
             ("largest micro-batch", "unknown" if outcome.largest is None
              else f"{outcome.largest:,}" if outcome.largest else "none")))
+
+
+def _logits(now: State, outcome: state.Outcome) -> str:
+    """The tile for logits: counted for every shape, though gone by the optimizer's step."""
+    if now.step.printed is not None:
+        return "not counted"
+    here = outcome.now.logits
+    return gigabytes(here) if here else "0 B at this moment"
 
 
 def _table(fixes: tuple[Fix, ...]) -> str:

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from ...predict import iron_law
-from ...units import duration, significant
+from ...units import counted, duration, significant
 from ..canvas import (
     BLUE,
     GREEN,
@@ -189,7 +189,7 @@ def alt_text(state: State, outcome: Outcome) -> str:
     return (
         f"Left: training time against the number of accelerators, both logarithmic: a straight "
         f"line falling as 1/N at η = {eta(state.utilisation)}, above the floor at η = 1. "
-        f"The present point is {state.accelerators:,} accelerators and "
+        f"The present point is {counted(state.accelerators, 'accelerator')} and "
         f"{duration(outcome.seconds)}; the deadline line crosses at {outcome.needed:,}. "
         f"Right: speed-up left in each lever: {gains}."
     )

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from ... import transformer
 from ...errors import InputError, UnavailableError, choice, count, number, positive
 from ...predict.iron_law import training_flops
-from ...units import DAY, dollars, duration, si
+from ...units import DAY, counted, dollars, duration, si
 from ..controls import Panel, Reading, columns, parse, shown, slider, toggles, typed
 from ..number_slider import NumberSlider, decimals, steps
 from . import picture, state
@@ -189,7 +189,8 @@ def _optional(
 def _tiles(now: State, outcome: state.Outcome) -> tuple[tuple[str, str], ...]:
     return (
         ("time", duration(outcome.seconds)),
-        (f"needed within {state.plain_duration(now.deadline)}", f"{outcome.needed:,} accelerators"),
+        (f"needed within {state.plain_duration(now.deadline)}",
+         counted(outcome.needed, "accelerator")),
         ("cost", "not known" if outcome.cost is None else dollars(outcome.cost)),
         ("energy", "not known" if outcome.joules is None else state.energy(outcome.joules)),
         ("carbon, CO2",

@@ -12,6 +12,7 @@ from typing import Any
 from ...units import si, significant
 from ..canvas import BLUE, GREEN, INK, MUTED, ORANGE, Canvas, styled
 from ..drawing import HALO, log_axis
+from .labels import FONT_POINTS, LINE, Box, Layout, text_pixels
 from .state import MATERIALISED, MOST_MEASURED, OPERATIONS, TILED, Outcome, Point, State
 
 WIDTH, HEIGHT = 680, 380
@@ -19,7 +20,11 @@ LEFT, RIGHT = 2.0**-4, 2.0**14
 MOST_KEPT = 6
 _SLOTS = 2 + len(OPERATIONS) + MOST_KEPT + MOST_MEASURED
 _BOX = (0.125, 0.125, 0.835, 0.80)
-_CHARACTER, _LINE = 0.0101, 0.046  # of a label, in shares of the axes
+_FOOT = (("memory-bound: waits for bytes", ORANGE, "left"),
+         ("compute-bound: waits for arithmetic", BLUE, "right"))
+_FOOT_HEIGHT = 0.08
+_BEND = 0.35  # of the arrow, as matplotlib's arc3 counts it
+_UP_LEFT, _DOWN_RIGHT = 150.0, -30.0  # degrees: above the roof, and below it
 
 
 def make() -> Canvas:
@@ -43,20 +48,19 @@ def make() -> Canvas:
                                  transform=axes.transAxes, bbox=HALO),
             arrow=axes.annotate("", (1, 1), (1, 1), zorder=7, arrowprops={
                 "arrowstyle": "-|>", "color": GREEN, "lw": 2, "mutation_scale": 15,
-                "connectionstyle": "arc3,rad=0.35", "shrinkA": 5, "shrinkB": 6}),
+                "connectionstyle": f"arc3,rad={_BEND}", "shrinkA": 5, "shrinkB": 6}),
             arrow_text=axes.text(0, 0, "tiles", color=GREEN, weight="bold", ha="center", va="top",
                                  zorder=8, transform=axes.transAxes, bbox=HALO),
             slots=[(axes.plot([], [], "o", mec="white", mew=1.0, ms=7, zorder=6 + (slot < 2),
                               clip_on=False)[0],
                     axes.plot([], [], color=MUTED, lw=0.8, zorder=4, transform=axes.transAxes)[0],
-                    axes.text(0, 0, "", fontsize=8.5, va="center", zorder=7,
+                    axes.text(0, 0, "", fontsize=FONT_POINTS, va="center", zorder=7,
                               transform=axes.transAxes)) for slot in range(_SLOTS)],
-            fixed=None, taken=[])
-        for x, words, colour, side in ((0.01, "memory-bound: waits for bytes", ORANGE, "left"),
-                                       (0.99, "compute-bound: waits for arithmetic", BLUE,
-                                        "right")):
-            axes.text(x, 0.02, words, color=colour, ha=side, va="bottom", fontsize=8.5,
-                      weight="bold", transform=axes.transAxes, zorder=4)
+            fixed=None, layout=Layout())
+        for words, colour, side in _FOOT:
+            axes.text(0.01 if side == "left" else 0.99, 0.02, words, color=colour, ha=side,
+                      va="bottom", fontsize=FONT_POINTS, weight="bold", transform=axes.transAxes,
+                      zorder=4)
     canvas.movable(art["arrow"], art["arrow_text"],
                    *(artist for slot in art["slots"][:2] for artist in slot))
     return canvas
@@ -70,17 +74,43 @@ def update(canvas: Canvas, state: State, outcome: Outcome) -> None:
     """
     art = canvas.artists
     moving = _moving(state.operation)
+    spots = [_spot(outcome.points[name], "chosen" if name == state.operation else "other")
+             for name in moving]
     fixed = (state.machine, state.dtype, state.operation, state.kept, state.measured)
     if art["fixed"] != fixed:
         art["fixed"] = fixed
-        art["taken"] = []
         _draw_roof(canvas, state, outcome)
-        _place(art, art["slots"][2:], _still_spots(state, outcome, moving), art["taken"])
+        _place_arrow(art, outcome)
+        art["layout"] = _lay_out_still(art, state, outcome, spots, moving)
         canvas.stale()
-    spots = [_spot(outcome.points[name], "chosen" if name == state.operation else "other")
-             for name in moving]
-    _place(art, art["slots"][:2], spots, list(art["taken"]))
     _place_arrow(art, outcome)
+    layout = art["layout"].copy()
+    layout.block(*_arrow_boxes(art, outcome), *_markers(art, spots))
+    _place_arrow_text(art, outcome, layout)
+    _place(art, art["slots"][:2], spots, layout)
+
+
+def _lay_out_still(art: dict[str, Any], state: State, outcome: Outcome, spots: list[Spot],
+                   moving: tuple[str, ...]) -> Layout:
+    """Place all that the sliders do not move; returns what is then in the way."""
+    still = _still_spots(state, outcome, moving)
+    view = art["axes"].get_ylim()
+    corner = (_across(outcome.ridge), _up(state.peak, view))
+    layout = Layout([(0.0, 0.0, 1.0, _FOOT_HEIGHT)])
+    layout.block_line((0.0, _up(LEFT * state.machine.bandwidth, view)), corner)
+    layout.block_line(corner, (1.0, corner[1]))
+    layout.block_line((corner[0], _FOOT_HEIGHT), corner, half=(0.002, 0.012))
+    layout.block(*_markers(art, still))
+    foreseen = layout.copy()
+    foreseen.block(*_markers(art, spots), *_arrow_boxes(art, outcome))
+    _place_arrow_text(art, outcome, foreseen)
+    words = list(foreseen.labels)
+    box = _place_ridge(art, foreseen, corner[0])
+    layout.block(box)
+    foreseen.block(box)
+    _place(art, art["slots"][2:], still, foreseen)
+    layout.labels = [box for box in foreseen.labels if box not in words]  # the arrow's word moves
+    return layout
 
 
 def _moving(operation: str) -> tuple[str, ...]:
@@ -94,7 +124,7 @@ def _draw_roof(canvas: Canvas, state: State, outcome: Outcome) -> None:
     axes = art["axes"]
     roof, bandwidth = state.peak, state.machine.bandwidth
     own = [m.flops_per_second for m in state.measured]  # perhaps of a far slower device
-    least = min([0.4 * LEFT * bandwidth, *(0.04 * rate for rate in own)])
+    least = min([0.4 * LEFT * bandwidth, *(0.15 * rate for rate in own)])
     low = 10.0 ** math.floor(math.log10(least))
     high = 10.0 ** (math.ceil(2 * math.log10(max([4 * roof, *own]))) / 2)
     if canvas.limits(axes, y=(low, high)):
@@ -104,9 +134,9 @@ def _draw_roof(canvas: Canvas, state: State, outcome: Outcome) -> None:
                           f"{si(roof, 'FLOP/s')} and {si(bandwidth, 'B/s')}")
     art["slope"].set_data([LEFT, outcome.ridge], [LEFT * bandwidth, roof])
     art["top"].set_data([outcome.ridge, RIGHT], [roof, roof])
-    art["ridge"].set_data([outcome.ridge, outcome.ridge], [low, roof])
+    foot = low * (high / low) ** _FOOT_HEIGHT  # above the two lines of text
+    art["ridge"].set_data([outcome.ridge, outcome.ridge], [foot, roof])
     art["ridge_text"].set_text(f"ridge {significant(outcome.ridge)}")
-    art["ridge_text"].set_position((_across(outcome.ridge) + 0.008, 0.10))
 
 
 Spot = tuple[str, float, float, str, str]
@@ -127,11 +157,21 @@ def _still_spots(state: State, outcome: Outcome, moving: tuple[str, ...]) -> lis
                     for m in state.measured[:MOST_MEASURED]]
 
 
+def _markers(art: dict[str, Any], spots: list[Spot]) -> list[Box]:
+    """The boxes that the spots' markers fill."""
+    view = art["axes"].get_ylim()
+    boxes = []
+    for _name, intensity, rate, _bound, kind in spots:
+        x, y = _across(intensity), _up(rate, view)
+        half = 0.014 if kind == "chosen" else 0.010
+        boxes.append((x - half, y - 1.8 * half, x + half, y + 1.8 * half))
+    return boxes
+
+
 def _place(
-    art: dict[str, Any], slots: list[tuple[Any, Any, Any]], spots: list[Spot],
-    taken: list[tuple[float, float, float]],
+    art: dict[str, Any], slots: list[tuple[Any, Any, Any]], spots: list[Spot], layout: Layout,
 ) -> None:
-    """Put `spots` into the first slots and hide the rest; labels keep clear of `taken`."""
+    """Put `spots` into the first slots and hide the rest; `layout` finds room for the labels."""
     view = art["axes"].get_ylim()
     for slot, (point, leader, label) in enumerate(slots):
         for artist in (point, leader, label):
@@ -139,44 +179,56 @@ def _place(
         if slot >= len(spots):
             continue
         name, intensity, rate, bound, kind = spots[slot]
-        across, up = _across(intensity), _up(rate, view)
+        here = _across(intensity), _up(rate, view)
         colour = {"memory": ORANGE, "compute": BLUE, "measured": INK}[bound]
         point.set_data([min(max(intensity, LEFT), RIGHT)], [rate])
         point.set_marker("s" if kind == "measured" else "o")
         point.set_markersize(11 if kind == "chosen" else 7)
         point.set_markerfacecolor("white" if kind == "kept" else colour)
         point.set_markeredgecolor(colour if kind == "kept" else "white")
-        end, height, side, edge = _free_place(name, across, up, kind == "measured", taken)
+        found = layout.place(_width(name, bold=kind == "chosen"), here,
+                             _DOWN_RIGHT if kind == "measured" else _UP_LEFT)
+        left, bottom, _right, top = found.box
         label.set_text(name)
-        label.set_position((end, height))
-        label.set_horizontalalignment(side)
+        label.set_position((left, (bottom + top) / 2))
         label.set_weight("bold" if kind == "chosen" else "normal")
-        leader.set_data([edge, across], [height, up])
+        label.set_style("italic" if kind == "measured" else "normal")
+        leader.set_data([found.tip[0], here[0]], [found.tip[1], here[1]])
 
 
-def _free_place(
-    name: str, across: float, up: float, below: bool, taken: list[tuple[float, float, float]],
-) -> tuple[float, float, str, float]:
-    """Where a label goes: up and left of its point (measured: below and right), and clear.
+def _place_ridge(art: dict[str, Any], layout: Layout, ridge: float) -> Box:
+    """Put the ridge's label beside its line, as low as there is room; returns its box."""
+    width = _width(art["ridge_text"].get_text()) + 0.006  # and its halo
+    boxes = [(x, y, x + width, y + LINE) for y in (_FOOT_HEIGHT + 0.02 * k for k in range(1, 40))
+             for x in (ridge + 0.008, ridge - 0.008 - width) if 0 <= x <= 1 - width]
+    box = min(boxes, key=layout.covered)
+    art["ridge_text"].set_position((box[0] + 0.003, box[1]))
+    return box
 
-    Returns its anchor, height and alignment, and the end from which a line leads to the point.
-    `taken` holds (left, right, height) of earlier labels and gets this one.
-    """
-    width = _CHARACTER * len(name) + 0.012
-    step = -_LINE if below else _LINE
-    end = across + (0.022 if below else -0.022)
-    side = "left" if below else "right"
-    if not below and end - width < 0:
-        end, side = 0.004, "left"
-    if below and end + width > 1:
-        end, side = 0.996, "right"
-    left = end if side == "left" else end - width
-    height = up + 0.7 * step
-    while any(abs(height - h) < 0.95 * _LINE and left < r and left + width > low
-              for low, r, h in taken):
-        height += step / 3
-    taken.append((left, left + width, height))
-    return end, height, side, left if below else end + (side == "left") * (width - 0.012)
+
+def _width(text: str, *, bold: bool = False) -> float:
+    """A label's width in shares of the axes."""
+    return text_pixels(text, bold=bold) / (WIDTH * _BOX[2])
+
+
+def _arrow_points(art: dict[str, Any], outcome: Outcome) -> list[tuple[float, float]]:
+    """Seventeen points along the arrow from materialised to tiled attention."""
+    view = art["axes"].get_ylim()
+    (x0, y0), (x1, y1) = ((_across(p.intensity), _up(p.attainable, view))
+                          for p in (outcome.points[MATERIALISED], outcome.points[TILED]))
+    wide, high = WIDTH * _BOX[2], HEIGHT * _BOX[3]
+    bend = ((x0 + x1) / 2 + _BEND * (y1 - y0) * high / wide,
+            (y0 + y1) / 2 - _BEND * (x1 - x0) * wide / high)
+    parts = [((1 - t) ** 2, 2 * t * (1 - t), t * t) for t in (k / 16 for k in range(17))]
+    return [(a * x0 + b * bend[0] + c * x1, a * y0 + b * bend[1] + c * y1) for a, b, c in parts]
+
+
+def _arrow_boxes(art: dict[str, Any], outcome: Outcome) -> list[Box]:
+    """The arrow as a row of small boxes; none while it is hidden."""
+    if not art["arrow"].get_visible():
+        return []
+    return [(x - 0.005, y - 0.012, x + 0.005, y + 0.012)
+            for x, y in _arrow_points(art, outcome)]
 
 
 def _place_arrow(art: dict[str, Any], outcome: Outcome) -> None:
@@ -186,10 +238,15 @@ def _place_arrow(art: dict[str, Any], outcome: Outcome) -> None:
     art["arrow_text"].set_visible(shown)
     art["arrow"].xy = (end.intensity, end.attainable)
     art["arrow"].set_position((start.intensity, start.attainable))
-    view = art["axes"].get_ylim()
-    across = (_across(start.intensity) + _across(end.intensity)) / 2
-    up = (_up(start.attainable, view) + _up(end.attainable, view)) / 2
-    art["arrow_text"].set_position((across + 0.03, up - 0.075))
+
+
+def _place_arrow_text(art: dict[str, Any], outcome: Outcome, layout: Layout) -> None:
+    """The arrow's word, under the arrow or wherever there is room beside it."""
+    if not art["arrow"].get_visible():
+        return
+    x, y = _arrow_points(art, outcome)[8]
+    found = layout.place(_width("tiles", bold=True) + 0.008, (x, y), -90.0)
+    art["arrow_text"].set_position(((found.box[0] + found.box[2]) / 2, found.box[3]))
 
 
 def _across(intensity: float) -> float:

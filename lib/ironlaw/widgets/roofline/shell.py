@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from ...errors import UnavailableError
 from ...units import percent, si, significant
 from ..controls import Panel, Reading, toggles
-from ..devices import machine, machine_names
+from ..devices import THIS_DEVICE, machine_names
 from ..sizes import around_powers, name_slider, put, size_slider
 from . import picture, state
 from .state import MATERIALISED, OPERATIONS, TILED, State
@@ -26,8 +26,10 @@ class RooflinePanel(Panel):
         self._sizes = dict(start.sizes)
         self._kept = list(start.kept)
         self._measured = start.measured
-        self.device = name_slider("Accelerator", "ironlaw-rl-device", machine_names(),
-                                  start.machine.name)
+        offered, name = machine_names(), start.machine.name
+        of_catalogue = name in offered and start.machine == state.known_machine(name)
+        self.device = name_slider("Accelerator", "ironlaw-rl-device", offered,
+                                  name if of_catalogue else THIS_DEVICE)
         self.dtype = toggles("Format", "ironlaw-rl-dtype", list(start.machine.peaks), start.dtype)
         self.operation = toggles("Operation", "ironlaw-rl-operation", list(OPERATIONS),
                                  start.operation)
@@ -35,16 +37,19 @@ class RooflinePanel(Panel):
                       for i in range(4)]
         self.keep = widgets.Button(description="Keep this point", tooltip="Leave this point in the "
                                    "picture while the sizes move on")
+        self.own = widgets.Button(description="This device", tooltip="Draw the roof of the device "
+                                  "in front of you, in the format of lab 3's points")
         self.clear = widgets.Button(description="Clear kept points",
                                     tooltip="Take the kept points away")
         self._load_sizes()
         super().__init__(
             picture.make(), self._answer,
             [self.device, self.dtype, self.operation, *self.sizes,
-             widgets.HBox([self.keep, self.clear])],
+             widgets.HBox([self.own, self.keep, self.clear])],
             [self.dtype, *self.sizes], _NAMES)
         self.device.observe(self._change_device, names="value")
         self.operation.observe(self._change_operation, names="value")
+        self.own.on_click(self._show_own)
         self.keep.on_click(self._keep)
         self.clear.on_click(self._clear)
 
@@ -55,14 +60,15 @@ class RooflinePanel(Panel):
             used = index < len(operation.sizes)
             control.layout.display = None if used else "none"
             if used:
-                control.description = operation.sizes[index][0].capitalize()
+                label = operation.sizes[index][0]
+                control.description = label[0].upper() + label[1:]
                 put(control, self._sizes[operation.name][index])
 
     def _change_device(self, change: dict[str, Any]) -> None:
         """Offer the new accelerator's formats; keep the present one where it has it."""
         with self.together():
             try:
-                known = machine(change["new"])
+                known = state.known_machine(change["new"], self._measured)
             except UnavailableError:
                 return  # the redraw that follows says so, and how to mend it
             wanted = self.dtype.value
@@ -72,6 +78,13 @@ class RooflinePanel(Panel):
     def _change_operation(self, _change: dict[str, Any]) -> None:
         with self.together():
             self._load_sizes()
+
+    def _show_own(self, _button: Any) -> None:
+        with self.together():
+            self.device.value = THIS_DEVICE
+            roof = state.own_roof(self._measured)
+            if roof is not None:
+                self.dtype.value = roof.usual_dtype
 
     def _keep(self, _button: Any) -> None:
         point = (self.operation.value, self._sizes[self.operation.value])
@@ -91,7 +104,7 @@ class RooflinePanel(Panel):
         for one, other in ((MATERIALISED, TILED), (TILED, MATERIALISED)):
             if name == one:  # both draw the same attention, so that the arrow compares like
                 self._sizes[other] = self._sizes[one][:3] + self._sizes[other][3:]
-        known = machine(self.device.value)
+        known = state.known_machine(self.device.value, self._measured)
         return State(machine=known, dtype=self.dtype.value, operation=name,
                      sizes=dict(self._sizes), kept=tuple(self._kept), measured=self._measured)
 

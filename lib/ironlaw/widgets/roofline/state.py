@@ -15,9 +15,10 @@ from ...errors import choice, count, positive
 from ...predict import attention
 from ...predict import roofline as predict
 from ...units import duration, percent, si, significant
-from ..devices import BYTES_PER_VALUE, Machine, machine
+from ..devices import BYTES_PER_VALUE, THIS_DEVICE, Machine, machine
 
 LARGEST = 2**17
+FIRST_DEVICE = "A100 80GB SXM"
 MOST_MEASURED = 12
 MATERIALISED, TILED = "attention, materialised", "attention, tiled"
 
@@ -27,13 +28,14 @@ class Operation:
     """One operation: the names and first values of its sizes, its kernel, what helps it.
 
     `kernel` takes the sizes in order and `bytes_per_value`. `help` says what lifts it
-    while it is memory-bound.
+    while it is memory-bound, `note` what its FLOP or bytes count.
     """
 
     name: str
     sizes: tuple[tuple[str, int], ...]
     kernel: Callable[..., predict.Kernel]
     help: str
+    note: str = ""
 
 
 def _standard(seq: int, head_width: int, heads: int, *, bytes_per_value: float) -> predict.Kernel:
@@ -58,9 +60,12 @@ OPERATIONS: dict[str, Operation] = {o.name: o for o in (
               "them; or a narrower format"),
     Operation("GEMV", (("rows", 4096), ("columns", 4096)), predict.gemv,
               "batch several vectors into one GEMM: each weight read then serves them all"),
-    Operation("softmax", (("rows", 98_304), ("columns", 1024)), predict.softmax, _FUSE),
-    Operation("layer norm", (("rows", 8192), ("width", 768)), predict.layer_norm, _FUSE),
-    Operation("GELU", (("rows", 8192), ("width", 3072)), _gelu, _FUSE),
+    Operation("softmax", (("rows", 98_304), ("columns", 1024)), predict.softmax, _FUSE,
+              "Counted: 5 FLOP per value (compare, subtract, exponential, add, divide)."),
+    Operation("layer norm", (("rows", 8192), ("width", 768)), predict.layer_norm, _FUSE,
+              "Counted: 8 FLOP per value (mean 1, variance 3, normalise 2, scale and shift 2)."),
+    Operation("GELU", (("rows", 8192), ("width", 3072)), _gelu, _FUSE,
+              "Counted: 9 FLOP per value, tanh as one of them."),
     Operation(MATERIALISED, _HEADS, _standard,
               "write less: in tiles the S × S scores never leave the chip"),
     Operation(TILED, (*_HEADS, ("tile", 128)), _tiled,
@@ -70,11 +75,26 @@ OPERATIONS: dict[str, Operation] = {o.name: o for o in (
 
 @dataclass(frozen=True)
 class Measured:
-    """A point that the learner measured in lab 3: FLOP per byte and FLOP/s."""
+    """A point that the learner measured in lab 3: FLOP per byte and FLOP/s.
+
+    `device` and `dtype` say where; `peak` (FLOP/s) and `bandwidth` (bytes/s) are the roofs
+    that were measured in turns with it. Empty and zero where the lab did not keep them.
+    """
 
     name: str
     intensity: float
     flops_per_second: float
+    device: str = ""
+    dtype: str = ""
+    peak: float = 0.0
+    bandwidth: float = 0.0
+
+
+def _positive(entry: Mapping[str, Any], first: str, second: str) -> tuple[float, float] | None:
+    one, two = entry.get(first), entry.get(second)
+    if isinstance(one, int | float) and isinstance(two, int | float) and one > 0 and two > 0:
+        return float(one), float(two)
+    return None
 
 
 def measured_points() -> tuple[Measured, ...]:
@@ -84,10 +104,36 @@ def measured_points() -> tuple[Measured, ...]:
     for entry in kept if isinstance(kept, list) else []:
         if not isinstance(entry, dict):
             continue
-        name, rest = entry.get("name"), (entry.get("intensity"), entry.get("flops_per_second"))
-        if isinstance(name, str) and all(isinstance(v, int | float) and v > 0 for v in rest):
-            points.append(Measured(name, *map(float, rest)))  # type: ignore[arg-type]  # checked
+        name, rates = entry.get("name"), _positive(entry, "intensity", "flops_per_second")
+        if isinstance(name, str) and rates:
+            roofs = _positive(entry, "peak_flops_per_second", "bytes_per_second") or (0.0, 0.0)
+            points.append(Measured(name, *rates, str(entry.get("device", "")),
+                                   str(entry.get("dtype", "")), *roofs))
     return tuple(points[:MOST_MEASURED])
+
+
+def own_roof(measured: tuple[Measured, ...]) -> Machine | None:
+    """The device of lab 3 under the roofs of lab 3, or None while they are not known.
+
+    They were measured in turns with the points, so they are the ones to hold the points
+    against; formats that the lab did not time have the peak that calibration found.
+    """
+    first = measured[0] if measured else None
+    if first is None or not first.peak or first.dtype not in BYTES_PER_VALUE:
+        return None
+    profile = workspace.profile()
+    others = {d: r.flops_per_second for d, r in profile.matmul.items() if d in BYTES_PER_VALUE} \
+        if profile is not None and profile.name == first.device else {}
+    return Machine(first.device, {**others, first.dtype: first.peak}, first.dtype,
+                   first.bandwidth, "measured in lab 3")
+
+
+def known_machine(name: str, measured: tuple[Measured, ...] = ()) -> Machine:
+    """The roofs of `name`; for this device those of lab 3, else of `ironlaw calibrate`.
+
+    Raises UnavailableError when this device has neither.
+    """
+    return (own_roof(measured) if name == THIS_DEVICE else None) or machine(name)
 
 
 def first_sizes() -> dict[str, tuple[int, ...]]:
@@ -124,12 +170,20 @@ class State:
         return self.machine.peak(self.dtype)
 
 
-def preset(device: str = "A100 80GB SXM", dtype: str | None = None, operation: str = "GEMM",
+def preset(device: str | None = None, dtype: str | None = None, operation: str = "GEMM",
            **changes: Any) -> State:
-    """A state from a device's name, its usual dtype and the first sizes, with `changes`."""
-    known = machine(device)
+    """A state from a device's name, its usual dtype and the first sizes, with `changes`.
+
+    With neither device nor dtype: the device and format of lab 3, once that was done, and
+    `FIRST_DEVICE` before.
+    """
+    measured = changes.pop("measured", None)
+    points = measured_points() if measured is None else measured
+    if device is None:
+        device = THIS_DEVICE if dtype is None and own_roof(points) else FIRST_DEVICE
+    known = known_machine(device, points)
     return State(machine=known, dtype=dtype or known.usual_dtype, operation=operation,
-                 **{"measured": measured_points(), **changes})
+                 measured=points, **changes)
 
 
 @dataclass(frozen=True)
@@ -205,13 +259,37 @@ def describe(state: State, outcome: Outcome) -> str:
         words.append(
             f"Tiling moves attention from {significant(materialised.intensity)} to "
             f"{significant(tiled.intensity)} FLOP per byte"
-            + (f": up to {significant(gain)} times as fast." if gain > 1
+            + (": both are compute-bound already, so it saves memory but no time."
+               if materialised.bound == tiled.bound == "compute"
+               else f": up to {significant(gain)} times as fast." if gain > 1
                else ": with tiles this small it gains nothing."))
-    if state.measured:
-        one = len(state.measured) == 1
-        words.append(f"{'The square is a measurement' if one else 'Squares are measurements'} "
-                     "of your own device, from lab 3.")
+        words.append(
+            "Tiled, K and V are read again for every tile of queries; the fused form of lab 3 "
+            "counts every operand once, the least that any kernel could move: "
+            f"{significant(_least_traffic_intensity(state))} FLOP per byte at this shape.")
+    words += [note for note in (OPERATIONS[here.operation].note, _about_squares(state)) if note]
     return " ".join(words)
+
+
+def _least_traffic_intensity(state: State) -> float:
+    """FLOP per byte of attention that reads Q, K and V once and writes its output once."""
+    seq, head_width, *_ = state.sizes[TILED]
+    return attention.products_flops(seq, head_width) / attention.head_tensors_bytes(
+        seq, head_width, bytes_per_value=BYTES_PER_VALUE[state.dtype])
+
+
+def _about_squares(state: State) -> str:
+    if not state.measured:
+        return ""
+    words = "The square is a measurement" if len(state.measured) == 1 else \
+        "Squares are measurements"
+    words += " of your own device, from lab 3"
+    first = state.measured[0]
+    if first.dtype:
+        words += f", in {first.dtype.upper()}"
+    if (first.device, first.dtype) == (state.machine.name, state.dtype) or not first.device:
+        return f"{words}."
+    return f"{words} on {first.device}: this is not the roof that they were measured under."
 
 
 def _capital(text: str) -> str:
