@@ -5,7 +5,8 @@
 #     minutes: 80
 #     blocked: [ironlaw.predict.memory, ironlaw.predict.peak, ironlaw.predict.allocations,
 #       ironlaw.predict.activations, ironlaw.predict.attention, ironlaw.predict.optimizers,
-#       ironlaw.predict.plan, ironlaw.predict.recompute, ironlaw.measure.memory]
+#       ironlaw.predict.plan, ironlaw.predict.recompute, ironlaw.measure.memory,
+#       ironlaw.parameter_count]
 # ---
 
 # %% [markdown]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ironlaw_autograder.build.lab_source import label
 from ironlaw_autograder.course import find
 from ironlaw_autograder.judge.engine import Engine
 from ironlaw_autograder.mutants import Mutant, load
@@ -40,3 +41,19 @@ def test_the_judge_agrees_in_isolation(engine: Engine, trial: Trial) -> None:
     for mutant in (MUTANTS[0], MUTANTS[-2]):
         got = trial.judged(engine, trial.desk.mutant(mutant))
         assert {name: got[name] for name in trial.desk.points()} == trial.expected(mutant)
+
+
+@pytest.mark.sandbox
+def test_the_library_does_not_count_the_parameters_for_the_student(
+    engine: Engine, trial: Trial
+) -> None:
+    borrowed = trial.desk.reference()
+    for cell in borrowed.cells:
+        if label(cell).get("grade_id") == "parameter-count":
+            cell.source = (
+                "def parameter_count(layers, width, vocab, context):\n"
+                "    from ironlaw.transformer import Shape\n"
+                "    return Shape('x', layers, width, 1, context, vocab).parameters\n")
+    points = trial.judged(engine, borrowed)
+    assert points["check-parameter-count"] == 0.0
+    assert points["check-state-bytes"] == 2.0

@@ -43,18 +43,17 @@ class Shape:
 
     @property
     def block_parameters(self) -> int:
-        """Parameters of one block: 12 d^2 matrix weights, 13 d biases and norms."""
-        return 12 * self.width**2 + 13 * self.width
+        """Parameters of one block (see `parameter_count.block`)."""
+        from . import parameter_count  # closed in the sandbox of the lab that asks for it
+
+        return parameter_count.block(self.width)
 
     @property
     def parameters(self) -> int:
-        """All trainable parameters, the tied output head counted once.
+        """All trainable parameters, the tied output head counted once."""
+        from . import parameter_count
 
-        124,439,808 for GPT-2 small. Counting the head again gives the 163M that
-        several tools print by mistake.
-        """
-        embeddings = (self.vocab + self.context) * self.width
-        return embeddings + self.layers * self.block_parameters + 2 * self.width
+        return parameter_count.whole(self.layers, self.width, self.vocab, self.context)
 
     def resized(
         self,
