@@ -237,3 +237,21 @@ def test_wrong_inputs_exit_with_2_and_a_next_step(words: list[str], capsys: Capt
     problem = capsys.readouterr().err
     assert "must be" in problem
     assert len(problem) > 60
+
+
+def test_selective_recomputation_says_that_it_changes_nothing_under_flash(
+    capsys: Capture,
+) -> None:
+    words = ["predict", "--model", "nano", "--recompute", "selective", "--attention"]
+    cli.main([*words, "flash"])
+    assert "changes nothing" in capsys.readouterr().out
+    cli.main([*words, "materialised"])
+    assert "changes nothing" not in capsys.readouterr().out
+
+
+def test_every_null_has_its_reason(capsys: Capture) -> None:
+    cli.main(["predict", "--model", "nano", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    empty = {name for name, value in found.items() if value is None}
+    assert {"step_seconds", "floor_seconds", "peak_source"} <= empty
+    assert empty == set(found["reasons"])

@@ -76,7 +76,7 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
     work = flops.count(config)
     reasons = dict(memory.reasons)
     if step is None:
-        for name in ("step_seconds", "tokens_per_second", "mfu"):
+        for name in ("step_seconds", "floor_seconds", "tokens_per_second", "mfu", "peak_source"):
             reasons[name] = "Fake tensors take no time: use --backend device."
     else:
         reasons |= step.reasons
@@ -94,6 +94,7 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
         "mfu": step.mfu if step else None,
         "peak_source": step.peak.source if step and step.peak else None,
         "reasons": reasons,
+        "notes": dict(memory.notes),
         "memory": memory.to_json(),
         "measurement": step.to_json() if step else None,
     }

@@ -48,7 +48,7 @@ def outputs(config: RunConfig, eta: float | None = None) -> dict[str, Any]:
     reasons: dict[str, str] = {}
     seconds = floor = None
     if rate is None:
-        reasons["step_seconds"] = reason
+        reasons |= dict.fromkeys(("step_seconds", "floor_seconds", "peak_source"), reason)
     else:
         floor = step_time.from_peak(per_step + again, rate)
         if eta is None:
@@ -72,7 +72,16 @@ def outputs(config: RunConfig, eta: float | None = None) -> dict[str, Any]:
         "mfu": per_step / (seconds * rate) if seconds and rate else None,
         "peak_source": source,
         "reasons": reasons,
+        "notes": notes(config),
     }
+
+
+def notes(config: RunConfig) -> dict[str, str]:
+    """What a reader of these numbers should know, by the flag that it is about."""
+    if config.recompute == "selective" and config.attention == "flash":
+        return {"recompute": "Selective recomputation drops the S x S scores. Tiled (flash) "
+                             "attention never keeps them, so here it changes nothing."}
+    return {}
 
 
 def peak_rate(config: RunConfig) -> tuple[float | None, str | None, str]:
@@ -112,6 +121,8 @@ def _print(found: dict[str, Any]) -> None:
         binary = f"   ({gibibytes(size)})" if kind == "peak" else ""
         print(f"    {kind.replace('_', ' '):<26}{gigabytes(size, 4):>16}{share:>10}{binary}")
     print("    not counted: device context, library workspaces, fragmentation\n")
+    for note in found["notes"].values():
+        print(f"  {note}\n")
     if found["floor_seconds"] is not None:
         print(f"  {'step at the peak':<28}{duration(found['floor_seconds']):>16}"
               f"   ({found['peak_source']})")
