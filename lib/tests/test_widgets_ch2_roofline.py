@@ -249,6 +249,8 @@ def test_labels_lie_on_nothing(operation: str, device: str | None, dtype: str | 
     picture.update(canvas, now, outcome)
     texts, markers = boxes(canvas)
     assert len(texts) >= 7 + 9 + 3
+    ridge = next(box for name, box in texts.items() if "ridge" in name)
+    assert ridge.y1 < canvas.artists["axes"].transData.transform((1, now.peak))[1], "by its line"
     for (one, box), (other, second) in itertools.combinations(texts.items(), 2):
         assert not overlap(box, second), f"{one} lies on {other}"
     for name, box in texts.items():
@@ -259,6 +261,21 @@ def test_labels_lie_on_nothing(operation: str, device: str | None, dtype: str | 
                 canvas.artists[line].get_xydata())
             along = np.linspace(path[0], path[-1], 400)
             assert not any(box.contains(x, y) for x, y in along), f"{name} lies on the {line}"
+
+
+def test_what_the_sliders_move_runs_over_no_label() -> None:
+    """The background is laid out once; the moving points keep to the roof, which is free."""
+    workspace.put("labs", "lab_03", lab_points())
+    for name, device in itertools.product(("GEMM", TILED), (None, A100)):
+        panel = roofline.panel(device, operation=name)
+        for _, size in panel.sizes[0].options[::3]:
+            panel.sizes[0].value = size
+            texts, markers = boxes(panel.canvas)
+            for one, other in itertools.combinations(texts, 2):
+                assert not overlap(texts[one], texts[other]), f"{one} lies on {other} at {size}"
+            for text, box in texts.items():
+                assert not any(overlap(box, m) for m in markers[:2]), f"{text} at {size}"
+        assert panel.canvas.full_draws <= 2
 
 
 def overlap(one: Bbox, other: Bbox) -> bool:

@@ -69,8 +69,8 @@ class Layout:
         self.boxes += boxes
 
     def block_line(self, start: tuple[float, float], end: tuple[float, float],
-                   half: tuple[float, float] = (0.005, 0.009), parts: int = 60) -> None:
-        """Keep labels off a straight line, as a row of small boxes."""
+                   half: tuple[float, float], parts: int = 60) -> None:
+        """Keep labels `half` (across, up) off a straight line, as a row of small boxes."""
         for x, y in np.linspace(start, end, parts):
             self.block((x - half[0], y - half[1], x + half[0], y + half[1]))
 

@@ -23,6 +23,7 @@ _BOX = (0.125, 0.125, 0.835, 0.80)
 _FOOT = (("memory-bound: waits for bytes", ORANGE, "left"),
          ("compute-bound: waits for arithmetic", BLUE, "right"))
 _FOOT_HEIGHT = 0.08
+_TRACK = (0.011, 0.021)  # half a marker, across and up
 _BEND = 0.35  # of the arrow, as matplotlib's arc3 counts it
 _UP_LEFT, _DOWN_RIGHT = 150.0, -30.0  # degrees: above the roof, and below it
 
@@ -97,17 +98,18 @@ def _lay_out_still(art: dict[str, Any], state: State, outcome: Outcome, spots: l
     view = art["axes"].get_ylim()
     corner = (_across(outcome.ridge), _up(state.peak, view))
     layout = Layout([(0.0, 0.0, 1.0, _FOOT_HEIGHT)])
-    layout.block_line((0.0, _up(LEFT * state.machine.bandwidth, view)), corner)
-    layout.block_line(corner, (1.0, corner[1]))
-    layout.block_line((corner[0], _FOOT_HEIGHT), corner, half=(0.002, 0.012))
+    # As broad as a marker: what the sliders move runs along the roof.
+    layout.block_line((0.0, _up(LEFT * state.machine.bandwidth, view)), corner, _TRACK)
+    layout.block_line(corner, (1.0, corner[1]), _TRACK)
     layout.block(*_markers(art, still))
     foreseen = layout.copy()
     foreseen.block(*_markers(art, spots), *_arrow_boxes(art, outcome))
     _place_arrow_text(art, outcome, foreseen)
     words = list(foreseen.labels)
     box = _place_ridge(art, foreseen, corner[0])
-    layout.block(box)
-    foreseen.block(box)
+    for one in (layout, foreseen):
+        one.block(box)
+        one.block_line((corner[0], _FOOT_HEIGHT), corner, (0.002, 0.012))
     _place(art, art["slots"][2:], still, foreseen)
     layout.labels = [box for box in foreseen.labels if box not in words]  # the arrow's word moves
     return layout
