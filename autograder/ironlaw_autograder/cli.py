@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from ironlaw.errors import IronlawError
+from ironlaw.cli import finish
 
 from . import __version__
 
@@ -38,16 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             module.add_flags(sub)
             sub.set_defaults(run=module.run)
     args = parser.parse_args(words)
-    try:
-        return int(args.run(args))
-    except IronlawError as problem:
-        print(f"ironlaw-autograder {args.command}: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"\nironlaw-autograder {args.command}: stopped.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        return 0
+    return finish("ironlaw-autograder", args)
 
 
 if __name__ == "__main__":

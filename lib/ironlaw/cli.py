@@ -59,13 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return 2
     args = parser.parse_args(words)
+    return finish("ironlaw", args)
+
+
+def finish(program: str, args: argparse.Namespace) -> int:
+    """Run the parsed command; its exit status, with refusals in words and status 2."""
     try:
         return int(args.run(args))
     except IronlawError as problem:
-        print(f"ironlaw {args.command}: {problem}", file=sys.stderr)
+        print(f"{program} {args.command}: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\nironlaw {args.command}: stopped.", file=sys.stderr)
+        print(f"\n{program} {args.command}: stopped.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0

@@ -10,6 +10,7 @@ import functools
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import lab_browser
@@ -30,6 +31,26 @@ def own_state(tmp_path_factory: pytest.TempPathFactory,
               monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test has a learner's state of its own, empty at the start."""
     monkeypatch.setenv("IRONLAW_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Models this small only wait for each other's threads."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """A small file to train on."""
+    file = tmp_path / "text.txt"
+    file.write_text("".join(f"{i} green bottles on wall {i % 9}\n" for i in range(2000)),
+                    encoding="utf-8")
+    return file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,8 @@ from ironlaw.gpt2.checkpoint import DamagedCheckpointError
 from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.gpt2.train import InterruptedRunError, Trainer
 from ironlaw.gpt2.watch import NonFiniteLossError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 STEPS = 24
 FLAGS = ["--layers", "1", "--width", "32", "--heads", "2", "--batch", "2", "--seq", "32",
@@ -64,23 +65,6 @@ EPILOGUE = """
 from ironlaw.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small only wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    file = tmp_path / "text.txt"
-    file.write_text("".join(f"{i} green bottles on wall {i % 9}\n" for i in range(2000)),
-                    encoding="utf-8")
-    return file
 
 
 def ironlaw(*words: str, moment: str = "") -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import random
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,25 +21,10 @@ from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.gpt2.train import Trainer
 from ironlaw.gpt2.watch import NonFiniteLossError, SpikeError
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 BATCH, STEPS, EVERY, BAD = 2, 40, 8, 21
 """Sequences of a step, steps of a run, between checkpoints, and the bad batch's number."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small only wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    file = tmp_path / "text.txt"
-    file.write_text("".join(f"{i} green bottles on wall {i % 9}\n" for i in range(2000)),
-                    encoding="utf-8")
-    return file
 
 
 def settings(text: Path, **changes: object) -> TrainSettings:
