@@ -8,6 +8,7 @@
 #
 #   PYTHON=python3.12   the interpreter to build .venv with (3.11 or newer)
 #   TORCH=cpu           PyTorch's small build without CUDA
+#   WORKERS=4           processes that run the tests side by side (2)
 #   ARGS="--port 9000"  further words for `ironlaw lab` or pytest
 
 SHELL := /bin/sh
@@ -19,6 +20,8 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 TORCH ?=
+# Processes that share the tests out; each may use two cores.
+WORKERS ?= 2
 ARGS ?=
 BIN := .venv/bin
 
@@ -30,7 +33,7 @@ lab: env-labs
 
 # pytest comes last, so that its closing line closes the run.
 test: env-dev lint derived
-	@$(BIN)/python -m pytest --durations=15 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=15 $(ARGS)
 
 lint: env-dev
 	@$(BIN)/ruff check .
