@@ -24,6 +24,7 @@ from traitlets.config import Config
 from ..build import labs, notebook
 from ..build.lab_source import Lab
 from ..course import Course
+from . import database
 
 _HERE = "ironlaw_autograder.grading.preprocessors"
 
@@ -51,10 +52,15 @@ class _Kept(logging.Handler):
 class Classroom:
     """One lab's course tree under `root`: gradebook, submissions, graded work, feedback."""
 
-    def __init__(self, root: Path, course: Course, lab: Lab) -> None:
+    def __init__(self, root: Path, course: Course, lab: Lab, url: str = "") -> None:
+        """`url` is the gradebook's, with a password where it needs one."""
         self.root = root.resolve()
         self.lab = lab
         self._config = labs.settings(self.root, lab)
+        self._database = url or database.of(self.root)
+        self._config.CourseDirectory.db_url = self._database
+        # A server that checks foreign keys refuses nbgrader's own default, an empty name.
+        self._config.CourseDirectory.course_id = database.COURSE
         self._config.JudgeNotebook.course_root = str(course.root)
         self._log = logging.getLogger("ironlaw_autograder.nbgrader.grading")
         self._log.setLevel(logging.ERROR)
@@ -105,7 +111,7 @@ class Classroom:
 
     def gradebook(self) -> Gradebook:
         """nbgrader's gradebook; use it in a `with` statement."""
-        return Gradebook(f"sqlite:///{self.root / 'gradebook.db'}")
+        return Gradebook(self._database, database.COURSE)
 
     def totals(self, student: str) -> tuple[float, float, bool]:
         """Score, maximum and whether a person still has to mark something."""
