@@ -61,12 +61,13 @@ class Sitting:
 def judge(source: str, name: str, student: Student) -> dict[str, Any]:
     """The outcome of one test cell: share of points, message, notes, and `broken` if it is."""
     sitting = Sitting(student)
-    outcome: dict[str, Any] = {"share": 0.0, "message": "", "broken": ""}
+    outcome: dict[str, Any] = {"share": 0.0, "message": "", "broken": "", "got": ""}
     token = checking.session.set(sitting)
     try:
         exec(compile(source, f"<{name}>", "exec"), {"__name__": "hidden_tests", **_AT_HAND})
     except AssertionError as problem:
         outcome["message"] = str(problem) or "A check did not hold."
+        outcome["got"] = student.offending(problem)
     except StudentFault as fault:
         outcome["message"] = fault.message
     except Exception:
@@ -74,6 +75,7 @@ def judge(source: str, name: str, student: Student) -> dict[str, Any]:
     else:
         if sitting.ran:
             outcome["share"] = sitting.share
+            outcome["got"] = student.offending() if sitting.share < 1 else ""
             outcome["message"] = ("All checks passed." if sitting.share == 1
                                   else f"Partly right: {sitting.share:.0%} of the points.")
         else:

@@ -30,7 +30,14 @@ _HINTS = ((1e3, "a thousand times too large: a unit prefix?"),
 
 
 class WrongAnswerError(AssertionError):
-    """An answer does not pass a check; the text says why, for the student."""
+    """An answer does not pass a check; the text says why, for the student.
+
+    `got` is the value that was wrong as short text, '' where the check names none.
+    """
+
+    def __init__(self, message: str, got: str = "") -> None:
+        super().__init__(message)
+        self.got = got
 
 
 class StudentFault(BaseException):
@@ -55,10 +62,22 @@ class Student:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self._answers: dict[str, Any] = {}
 
     def _ask(self, question: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any],
                                                                           list[bytes]]:
         raise NotImplementedError
+
+    def offending(self, problem: BaseException | None = None) -> str:
+        """The value that a check refused, as short text; '' where that is not certain.
+
+        It is what `problem` carries, or else the one value that the check has asked for.
+        """
+        named = str(getattr(problem, "got", ""))
+        if named or len(self._answers) != 1:
+            return named
+        (only,) = self._answers.values()
+        return _as_got(only)
 
     # Questions
 
@@ -85,10 +104,10 @@ class Student:
                 return
             if not fault.kinds:
                 raise
-            did = f"it raised {fault.kinds[0]}"
+            did, instead = f"it raised {fault.kinds[0]}", fault.kinds[0]
         else:
-            did = f"it returned {_short(got)}"
-        raise WrongAnswerError(f"{function}({shown}) should raise {error}; {did}.")
+            did, instead = f"it returned {_short(got)}", _as_got(got)
+        raise WrongAnswerError(f"{function}({shown}) should raise {error}; {did}.", instead)
 
     # Answers: types first, then values
 
@@ -96,40 +115,41 @@ class Student:
         """Leave a remark for the student; it changes no score."""
         self.notes.append(str(note)[:2_000])
 
-    def fail(self, message: str) -> None:
-        """WrongAnswerError, with `message` for the student."""
-        raise WrongAnswerError(message)
+    def fail(self, message: str, *, got: Any = None) -> None:
+        """WrongAnswerError, with `message` for the student; `got` is the value that was wrong."""
+        raise _wrong(message, got)
 
-    def require(self, holds: bool, message: str) -> None:
+    def require(self, holds: bool, message: str, *, got: Any = None) -> None:
         """Wrong with `message` unless `holds`."""
         if holds is not True:
-            raise WrongAnswerError(message)
+            self.fail(message, got=got)
 
     def number(self, what: str, got: Any, low: float = -math.inf, high: float = math.inf) -> float:
         """`got` as a finite float within [low, high]; anything else is Wrong."""
         shape = getattr(got, "shape", ())
         if isinstance(got, bool | str | bytes) or got is None or isinstance(got, wire.Opaque):
-            raise WrongAnswerError(f"{what} should be a number; it is {_short(got)}.")
+            raise _wrong(f"{what} should be a number; it is {_short(got)}.", got)
         if shape != () or isinstance(got, list | tuple | dict | set | frozenset | wire.Record):
-            raise WrongAnswerError(f"{what} should be one number; it is {_kind(got)}.")
+            raise _wrong(f"{what} should be one number; it is {_kind(got)}.", got)
         if getattr(getattr(got, "dtype", None), "kind", "f") == "b" or isinstance(got, complex):
-            raise WrongAnswerError(f"{what} should be a real number; it is {_short(got)}.")
+            raise _wrong(f"{what} should be a real number; it is {_short(got)}.", got)
         try:
             found = float(got.item() if hasattr(got, "item") else got)
         except (TypeError, ValueError, OverflowError):
-            raise WrongAnswerError(f"{what} should be a number; it is {_short(got)}.") from None
+            raise _wrong(f"{what} should be a number; it is {_short(got)}.", got) from None
         if not math.isfinite(found):
-            raise WrongAnswerError(f"{what} should be a finite number; it is {found}.")
+            raise _wrong(f"{what} should be a finite number; it is {found}.", found)
         if not low <= found <= high:
             raise WrongAnswerError(f"{what} is {significant(found, 4)}; it should lie between "
-                        f"{significant(low, 4)} and {significant(high, 4)}.")
+                        f"{significant(low, 4)} and {significant(high, 4)}.",
+                        significant(found, 5))
         return found
 
     def record(self, name: str, type_name: str) -> Any:
         """The student's variable `name`, which must be an object of the course's `type_name`."""
         got = self.value(name)
         if not isinstance(got, wire.Record) or got.type_name != type_name:
-            raise WrongAnswerError(f"{name} should be a {type_name}; it is {_kind(got)}.")
+            raise _wrong(f"{name} should be a {type_name}; it is {_kind(got)}.", got)
         return got
 
     def close(self, what: str, got: Any, want: float, *, rtol: float = 1e-6, atol: float = 0.0,
@@ -145,7 +165,7 @@ class Student:
         said = f"{what} is {significant(found, 5)}"
         if tell:
             said += f"; it should be {significant(want, 5)}"
-        raise WrongAnswerError(f"{said}{_slip(found, want)}.")
+        raise WrongAnswerError(f"{said}{_slip(found, want)}.", significant(found, 5))
 
     # Inside
 
@@ -154,9 +174,13 @@ class Student:
         status = reply.get("status")
         if status == "ok":
             try:
-                return wire.decode(reply.get("value"), back)
+                value = wire.decode(reply.get("value"), back)
             except wire.WireError as problem:
                 raise StudentFault(f"{question['name']} gave {problem}.") from None
+            # A variable that is looked up twice is one answer; every call is another.
+            name, op = str(question["name"]), question["op"]
+            self._answers[name if op == "value" else f"{name} #{len(self._answers)}"] = value
+            return value
         kinds = reply.get("kinds")
         known = tuple(str(k)[:100] for k in kinds[:20]) if isinstance(kinds, list) else ()
         message = str(reply.get("message") or "the student's code gave no answer")[:2_000]
@@ -248,6 +272,16 @@ def _kind(value: Any) -> str:
     shape = getattr(value, "shape", None)
     name = type(value).__name__
     return f"an array of shape {shape}" if shape else f"a value of type {name}"
+
+
+def _wrong(message: str, got: Any) -> WrongAnswerError:
+    return WrongAnswerError(message, "" if got is None else _as_got(got))
+
+
+def _as_got(value: Any) -> str:
+    """A wrong value as text that is the same for equal values, whatever type holds them."""
+    scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return _short(value.item() if scalar else value)
 
 
 def _short(value: Any) -> str:
