@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import giveaway
-from .build import notebook
+from .build import notebook, stamp
 from .build.lab_source import Lab, label
 from .course import Course
 
@@ -59,8 +59,9 @@ def course(where: Course, derived: dict[Path, str], labs: list[Lab]) -> list[Fin
 def leaks(file: str, data: dict[str, Any], lab: Lab | None) -> list[Finding]:
     """What `data`, a student's notebook, holds that a student must not get."""
     found: list[Finding] = []
-    if data.get("metadata") != notebook.metadata():
-        extra = sorted(set(data.get("metadata", {})) - set(notebook.metadata()))
+    allowed = _metadata(data, lab)
+    if data.get("metadata") != allowed:
+        extra = sorted(set(data.get("metadata", {})) - set(allowed))
         found.append(Finding(file, "", "has foreign notebook metadata: "
                              + (", ".join(extra) or "changed values")))
     secrets = secret_lines(lab) if lab is not None else {}
@@ -68,6 +69,17 @@ def leaks(file: str, data: dict[str, Any], lab: Lab | None) -> list[Finding]:
         name = str(cell.get("id", place))
         found += [Finding(file, name, what) for what in _cell_leaks(cell, secrets)]
     return found + (list(_given_away(file, data, lab)) if lab is not None else [])
+
+
+def _metadata(data: dict[str, Any], lab: Lab | None) -> dict[str, Any]:
+    """What a student's notebook may say of itself: its kernel, and for a lab its one stamp."""
+    if lab is None:
+        return notebook.metadata()
+    try:
+        made = stamp.of(lab.name, data.get("cells", []), lab.salt)
+    except (AttributeError, KeyError, TypeError):
+        return notebook.metadata()  # no cell that a stamp could be made from
+    return notebook.metadata() | {stamp.KEY: made.to_metadata()}
 
 
 def _given_away(file: str, data: dict[str, Any], lab: Lab) -> Iterator[Finding]:

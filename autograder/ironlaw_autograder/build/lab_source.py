@@ -38,7 +38,8 @@ class Lab:
 
     `blocked` are the library modules that hold what the student is asked to write;
     the sandbox replaces them while this lab is graded. `stub` is the code that stands
-    where a solution was.
+    where a solution was. `salt` is the word from which each student's own figures are
+    drawn, '' in a lab that has none.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Lab:
     blocked: tuple[str, ...]
     stub: str
     source: NotebookNode = field(repr=False)
+    salt: str = ""
 
     @property
     def points(self) -> float:
@@ -80,7 +82,7 @@ def from_notebook(made: NotebookNode, name: str, where: str) -> Lab:
         raise InputError(where, header, wanted, "Copy the first lines of solutions/lab_01.")
     lab = Lab(name=name, title=str(header["title"]), minutes=int(header["minutes"]),
               blocked=tuple(header.get("blocked", ())), stub=header.get("stub", CODE_STUB),
-              source=notebook.clean(made))
+              source=notebook.clean(made), salt=header.get("salt", ""))
     _label(lab.source.cells, where)
     return lab
 

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import nbformat
 from ironlaw.errors import IronlawError
+from ironlaw.selfcheck import variants
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from ..course import Course
-from . import lab_source, notebook, selfcheck_lab
+from . import lab_source, notebook, selfcheck_lab, stamp
 from .lab_source import Lab, label
 
 TEXT_STUB = "*Your answer here.*"
@@ -60,7 +61,7 @@ def release(lab: Lab) -> NotebookNode:
         ]
         generate(lab, config)
         made = nbformat.read(root / "release" / lab.name / f"{lab.name}.ipynb", as_version=4)
-    return _as_shipped(made)
+    return _as_shipped(made, lab)
 
 
 def write_source(lab: Lab, root: Path) -> None:
@@ -96,7 +97,7 @@ def template(lab: Lab, student: NotebookNode | None = None) -> NotebookNode:
     return made
 
 
-def _as_shipped(made: NotebookNode) -> NotebookNode:
+def _as_shipped(made: NotebookNode, lab: Lab) -> NotebookNode:
     notebook.clean(made)
     # A cell that held nothing but a rubric is empty now; grading puts it back.
     made.cells = [cell for cell in made.cells if cell.source.strip()]
@@ -104,13 +105,17 @@ def _as_shipped(made: NotebookNode) -> NotebookNode:
         kept = {key: cell.metadata[key] for key in _KEPT if key in cell.metadata}
         cell.metadata = nbformat.from_dict(kept)
         cell["id"] = label(cell)["grade_id"]
+    made.metadata[stamp.KEY] = stamp.of(lab.name, made.cells, lab.salt).to_metadata()
     return made
 
 
-def labs(course: Course) -> list[Lab]:
-    """Every lab of the course: those written in `solutions/`, and the self-checks."""
+def labs(course: Course, salt: str = variants.SALT) -> list[Lab]:
+    """Every lab of the course: those written in `solutions/`, and the self-checks.
+
+    `salt` is the word from which each student's own figures are drawn.
+    """
     written = [lab_source.read(path) for path in course.lab_sources()]
-    return [*written, *selfcheck_lab.labs()]
+    return [*written, *selfcheck_lab.labs(salt)]
 
 
 def outputs(course: Course) -> dict[Path, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironlaw.selfcheck import forms, loader
+from ironlaw.selfcheck import forms, loader, variants
 from ironlaw.selfcheck.kinds import Choice, FillIn, Item, Order, RubricLine, TrueFalse, Written
 from nbformat import NotebookNode, v4
 
@@ -62,16 +62,16 @@ _RUBRIC = """### BEGIN MARK SCHEME
 ### END MARK SCHEME"""
 
 
-def labs() -> list[Lab]:
+def labs(salt: str = variants.SALT) -> list[Lab]:
     """One lab per section that the bank holds."""
     bank = loader.load()
-    return [lab(section) for section in sorted({item.section for item in bank.values()})]
+    return [lab(section, salt) for section in sorted({item.section for item in bank.values()})]
 
 
-def lab(section: int) -> Lab:
-    """The self-check lab of `section`."""
+def lab(section: int, salt: str = variants.SALT) -> Lab:
+    """The self-check lab of `section`, its students' own figures drawn from `salt`."""
     found = [item for item in loader.load().values() if item.section == section]
-    own = variant_cells.cells(section)
+    own = variant_cells.cells(section, salt)
     secrecy = _PUBLIC.format(section=section, last=len(found)) + (_SECRET if own else ".")
     notebook = v4.new_notebook(cells=[_text(_INTRO.format(section=section, secrecy=secrecy))])
     for item in found:
@@ -82,6 +82,7 @@ def lab(section: int) -> Lab:
         "minutes": sum(item.minutes for item in found) + variant_cells.minutes(section),
         # One line for every kind of form: what goes where stands in the form itself.
         "stub": "# Write into the line above, and leave the name before the equals sign as it is.",
+        "salt": salt if own else "",
     }
     return from_notebook(notebook, f"selfcheck_{section:02d}", f"bank/{section:02d}.toml")
 

@@ -6,11 +6,16 @@ drawn from it when its cell runs. Answers are judged by the instructor's side al
 
 from __future__ import annotations
 
+import re
+
+from ironlaw.errors import InputError
 from ironlaw.selfcheck import variants
 from ironlaw.selfcheck.text import to_markdown
 from nbformat import NotebookNode, v4
 
 from ..variants import right
+
+_SALT = re.compile(r"[A-Za-z0-9.-]{1,40}")
 
 REFERENCE = "reference"
 """The id under which the source's own solution is worked out."""
@@ -34,7 +39,7 @@ STUDENT_ID = "{REFERENCE}"
 ### END SOLUTION
 STUDENT_ID = variants.sign_in(STUDENT_ID)"""
 
-_SHOW = """variants.show("{id}", STUDENT_ID)"""
+_SHOW = """variants.show("{id}", STUDENT_ID{salt})"""
 
 _ANSWER = """{variable} = None  # in place of None, a number, in {unit}
 ### BEGIN SOLUTION
@@ -48,13 +53,18 @@ check(readable("{id}"), passed="")
 ### BEGIN HIDDEN TESTS
 from ironlaw_autograder.variants import judge
 
-check(lambda student: judge(student, "{id}"), points={points})
+check(lambda student: judge(student, "{id}"{salt}), points={points})
 ### END HIDDEN TESTS"""
 
 
-def cells(section: int) -> list[NotebookNode]:
-    """The cells of one chapter's problems, none where it has none."""
+def cells(section: int, salt: str = variants.SALT) -> list[NotebookNode]:
+    """The cells of one chapter's problems, none where it has none.
+
+    A class's own salt stands in the cells that show and judge the figures, so that the
+    notebook needs no other file to draw them.
+    """
     problems = variants.in_section(section)
+    words = "" if salt == variants.SALT else f', salt="{valid(salt)}"'
     if not problems:
         return []
     made = [_locked(v4.new_markdown_cell(_INTRO), f"own-figures-{section}"),
@@ -64,17 +74,25 @@ def cells(section: int) -> list[NotebookNode]:
         heading = (f"### {problem.id} · {to_markdown(problem.topic)}\n\n"
                    f"*{_points(problem.points)} · about {problem.minutes} min*\n\n"
                    "Run the next cell to see it with your figures.")
-        value = right(variants.variant(problem.id, REFERENCE))
+        value = right(variants.variant(problem.id, REFERENCE, salt))
         variable = variants.variable(problem.id)
         answer = _ANSWER.format(variable=variable, unit=problem.unit, value=value)
-        check = _CHECK.format(id=problem.id, points=problem.points)
+        check = _CHECK.format(id=problem.id, points=problem.points, salt=words)
         made += [
             _locked(v4.new_markdown_cell(heading), f"problem-{name}"),
-            _locked(v4.new_code_cell(_SHOW.format(id=problem.id)), f"figures-{name}"),
+            _locked(v4.new_code_cell(_SHOW.format(id=problem.id, salt=words)), f"figures-{name}"),
             _labelled(v4.new_code_cell(answer), grade_id=f"answer-{name}", solution=True),
             _labelled(v4.new_code_cell(check), grade_id=f"check-{name}", grade=True,
                       points=problem.points)]
     return made
+
+
+def valid(salt: str) -> str:
+    """`salt` when it can stand in a notebook's code as it is, else `InputError`."""
+    if not _SALT.fullmatch(salt):
+        raise InputError("salt", salt, "1 to 40 letters (a to z), digits, dots and dashes",
+                         "Take a word that says class and year, such as autumn-2026.")
+    return salt
 
 
 def minutes(section: int) -> int:

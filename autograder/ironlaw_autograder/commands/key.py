@@ -17,6 +17,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--student", required=True, metavar="ID",
                         help="the student's id, as in the notebook or the gradebook")
     parser.add_argument("--chapter", metavar="N", help="only this chapter, such as 1")
+    parser.add_argument("--salt", default=variants.SALT, metavar="WORD",
+                        help="the salt that the class was given by `release --salt`")
     parser.add_argument("--json", action="store_true",
                         help="print [{id, student, prompt, given, answer, unit, tolerance, wrong}]")
 
@@ -26,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     if args.chapter is not None:
         choice("chapter", args.chapter, sorted({str(p.section) for p in problems}))
         problems = [p for p in problems if str(p.section) == args.chapter]
-    drawn = [variants.variant(problem.id, args.student) for problem in problems]
+    drawn = [variants.variant(problem.id, args.student, args.salt) for problem in problems]
     if args.json:
         print(json.dumps([_as_json(each) for each in drawn], indent=1, ensure_ascii=False))
         return 0

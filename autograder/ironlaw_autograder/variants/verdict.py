@@ -21,8 +21,11 @@ from .registry import ANSWERS, right
 _MISMATCH = "This notebook was worked on as"
 
 
-def judge(student: Student, id: str) -> None:
-    """Pass when the answer to problem `id` is right, else fail with the reason."""
+def judge(student: Student, id: str, salt: str = variants.SALT) -> None:
+    """Pass when the answer to problem `id` is right, else fail with the reason.
+
+    `salt` is the word from which the class's figures are drawn.
+    """
     problem = variants.load()[id]
     answer = student.value(variants.variable(id))
     if answer is None:
@@ -34,7 +37,7 @@ def judge(student: Student, id: str) -> None:
                      "STUDENT_ID is empty.")
     ids = list(dict.fromkeys(who for who in (owner, claimed) if who))
     for who in ids:
-        if close(found, right(variants.variant(id, who)), problem.tolerance):
+        if close(found, right(variants.variant(id, who, salt)), problem.tolerance):
             if owner and who != owner:
                 student.say(_mismatch(claimed, owner))
                 student.say(f"The answer is right for the figures of “{claimed}”.")
@@ -43,10 +46,12 @@ def judge(student: Student, id: str) -> None:
         student.say(_mismatch(claimed, owner))
         student.say("The answer fits the figures of neither.")
     if variants.impossible(found):
-        student.fail(f"{found:.6g} {problem.unit} is not right. {variants.impossible(found)}")
+        student.fail(f"{found:.6g} {problem.unit} is not right. {variants.impossible(found)}",
+                     got=found)
     # What the student saw is what was reckoned with.
-    slip = slip_in(found, variants.variant(id, ids[-1]))
-    student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""))
+    slip = slip_in(found, variants.variant(id, ids[-1], salt))
+    student.fail(f"{found:.6g} {problem.unit} is not right." + (f" {slip}" if slip else ""),
+                 got=found)
 
 
 def mismatches(notes: Iterable[str]) -> list[str]:

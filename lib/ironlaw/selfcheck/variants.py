@@ -30,7 +30,7 @@ from ..errors import InputError, choice, number
 from .text import to_markdown, to_plain
 
 SALT = "ironlaw-1"
-"""Enters every draw; a course that changes it gives all its students new figures."""
+"""Enters every draw; a class that is given another word gets other figures."""
 
 _UNSAFE = re.compile(r"[\x00-\x1f/\\*?\[\]:<>|\"'+]")
 _EMPTY_ID = re.compile(r"^(\s*STUDENT_ID\s*=\s*)(?:\"\"|'')", re.MULTILINE)
@@ -150,11 +150,15 @@ def sign_in(student: Any = "") -> str:
     return ""
 
 
-def show(id: str, student: Any) -> Shown:
-    """A problem with the figures of `student`, or what to do first."""
+def show(id: str, student: Any, salt: str = SALT) -> Shown:
+    """A problem with the figures of `student`, or what to do first.
+
+    A class with a salt of its own gets notebooks that name it here; it keeps last year's
+    answers from fitting and is no secret from the class.
+    """
     if not canonical(student):
         return Shown("Sign in first: fill in `STUDENT_ID` above and run that cell, then this one.")
-    return Shown(variant(id, student).prompt)
+    return Shown(variant(id, student, salt).prompt)
 
 
 def variable(id: str) -> str:
