@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
 
+from ironlaw.errors import count
+
 from .. import course as courses
 from ..build import notebook
 from ..grading import tables
-from ..grading.grade import Result, grade_folder
+from ..grading.grade import grade_folder
+from ..grading.progress import Progress
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +22,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lab", help="the lab that was handed in (default: read from the files)")
     parser.add_argument("--out", type=Path, help="where gradebook, feedback and tables go "
                         "(default: FOLDER-graded beside the folder)")
+    parser.add_argument("--workers", type=int, help="submissions judged at once (default: one "
+                        "for each processor core)")
+    parser.add_argument("--fresh", action="store_true",
+                        help="judge everything again, also what has not changed")
     parser.add_argument("--accept-risk", action="store_true",
                         help="run student code without isolation; only for a class you trust")
     parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
@@ -28,8 +36,16 @@ def run(args: argparse.Namespace) -> int:
     course = courses.find(args.root)
     folder = args.folder.resolve()
     out = args.out or folder.with_name(f"{folder.name}-graded")
-    lab, results = grade_folder(course, folder, out, lab_name=args.lab,
-                                isolated=not args.accept_risk, report=_progress)
+    workers = None if args.workers is None else count("workers", args.workers)
+    try:
+        with contextlib.closing(Progress()) as progress:
+            lab, results = grade_folder(course, folder, out, lab_name=args.lab, workers=workers,
+                                        isolated=not args.accept_risk, fresh=args.fresh,
+                                        report=progress)
+    except KeyboardInterrupt:
+        print(f"\nStopped. What has been judged is kept in {out}; the same command goes on from "
+              "there.", file=sys.stderr)
+        return 130
     data = {"lab": lab.name, "maximum": lab.points, "out": str(out),
             "results": [result.to_json() for result in results]}
     notebook.write_if_changed(out / "grades.csv", tables.grades_csv(lab, results))
@@ -41,11 +57,3 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{lab.name}: {len(results)} graded, {waiting} with answers that wait for a person")
     print(f"table     {out / 'grades.csv'}\nfeedback  {out / 'feedback'}")
     return 0
-
-
-def _progress(place: int, total: int, result: Result) -> None:
-    passed = "waits for a person" if result.waiting else "all questions passed"
-    said = tables.remarks(result) or passed
-    shown = said if len(said) <= 110 else said[:107] + "..."
-    print(f"{place:>4}/{total}  {result.student:<24} {result.score:>5g}/{result.maximum:g}  "
-          f"{result.seconds:5.1f} s  {shown}", file=sys.stderr)

@@ -8,13 +8,14 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from ironlaw.errors import IronlawError
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
@@ -24,13 +25,24 @@ from traitlets.config import Config
 from ..build import labs, notebook
 from ..build.lab_source import Lab
 from ..course import Course
-from . import database
+from . import database, preprocessors
+from .work import Outcome
 
 _HERE = "ironlaw_autograder.grading.preprocessors"
 
 
 class GradingError(IronlawError):
     """nbgrader could not process one submission; the text is its cause."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Points of one submission: awarded, possible, waiting for a person, and given by one."""
+
+    score: float
+    maximum: float
+    waiting: float
+    marked: dict[str, float]
 
 
 class _Kept(logging.Handler):
@@ -78,8 +90,20 @@ class Classroom:
         folder = self.root / "submitted" / student / self.lab.name
         notebook.write_if_changed(folder / f"{self.lab.name}.ipynb", nbformat.writes(submitted))
 
-    def autograde(self, student: str) -> None:
-        """Grade one student's submission in isolation and save the points."""
+    def enter(self, outcome: Outcome, changed: set[str] | None) -> None:
+        """Write down the outcome of a submission that `submit` has put in its place.
+
+        `changed` names the graded cells whose answer is another than at the last time; None
+        when that is not known. A person's mark on any other cell stays as it is.
+        """
+        preprocessors.ready.outcomes = {outcome.student: outcome}
+        preprocessors.ready.changed = {} if changed is None else {outcome.student: changed}
+        try:
+            self._autograde(outcome.student)
+        finally:
+            preprocessors.ready.outcomes, preprocessors.ready.changed = {}, {}
+
+    def _autograde(self, student: str) -> None:
         config = Config(self._config)
         config.Autograde.sanitize_preprocessors = []
         config.Autograde.autograde_preprocessors = [
@@ -98,6 +122,16 @@ class Classroom:
                     grade.auto_score, grade.needs_manual_grade = 0.0, False
             book.db.commit()
 
+    def undecided(self, student: str) -> None:
+        """Enter a submission that the grader failed on: every question waits for a person."""
+        with at_peace(), self.gradebook() as book:
+            book.update_or_create_student(student)
+            submission = book.update_or_create_submission(self.lab.name, student)
+            for part in submission.notebooks:
+                for grade in part.grades:
+                    grade.auto_score, grade.needs_manual_grade = None, True
+            book.db.commit()
+
     def feedback(self, student: str) -> Path:
         """Write one student's feedback page, readable without a network."""
         config = Config(self._config)
@@ -107,17 +141,40 @@ class Classroom:
             "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
         config.GenerateFeedback.exporter_class = "ironlaw_autograder.grading.pages.FeedbackPage"
         self._convert(GenerateFeedback, config, student)
+        return self.page(student)
+
+    def page(self, student: str) -> Path:
+        """Where one student's feedback page lies."""
         return self.root / "feedback" / student / self.lab.name / f"{self.lab.name}.html"
+
+    def graded(self, student: str) -> Path:
+        """Where one student's judged notebook lies, for marking by hand."""
+        return self.root / "autograded" / student / self.lab.name / f"{self.lab.name}.ipynb"
 
     def gradebook(self) -> Gradebook:
         """nbgrader's gradebook; use it in a `with` statement."""
         return Gradebook(self._database, database.COURSE)
 
+    def standing(self, student: str) -> Standing | None:
+        """What the gradebook says of one student, or None where it has no submission."""
+        with self.gradebook() as book:
+            try:
+                found = book.find_submission(self.lab.name, student)
+            except MissingEntry:
+                return None
+            grades = [grade for part in found.notebooks for grade in part.grades]
+            return Standing(
+                float(found.score), float(found.max_score),
+                float(sum(grade.max_score for grade in grades if grade.needs_manual_grade)),
+                {grade.name: float(grade.manual_score) for grade in grades
+                 if grade.manual_score is not None and not grade.needs_manual_grade})
+
     def totals(self, student: str) -> tuple[float, float, bool]:
         """Score, maximum and whether a person still has to mark something."""
-        with self.gradebook() as book:
-            found = book.find_submission(self.lab.name, student)
-            return float(found.score), float(found.max_score), bool(found.needs_manual_grade)
+        found = self.standing(student)
+        if found is None:
+            raise GradingError(f"the gradebook holds no submission of {student}")
+        return found.score, found.maximum, found.waiting > 0
 
     def _convert(self, kind: Any, config: Config, student: str) -> None:
         config.CourseDirectory.student_id = student

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
+import functools
+import hashlib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ironlaw.errors import InputError, choice
-from nbformat import NotebookNode
 
 from ..build import labs
 from ..build.lab_source import Lab, label
 from ..course import Course
-from ..judge.engine import Engine, Score
+from ..judge import sandbox
+from ..judge.engine import Score
 from ..judge.limits import Limits
-from . import intake, preprocessors
+from . import intake, pool, work
 from .adapter import Classroom, GradingError
+from .journal import Journal, Written, answers
+from .work import Marking, Outcome, Task
+
+# Takes tasks, course, lab, limits and whether to isolate; gives outcomes as they come.
+Runner = Callable[..., Generator[Outcome, None, None]]
 
 
 @dataclass
 class Result:
-    """What one student gets. `waiting` are the points that a person still has to give."""
+    """What one student gets. `waiting` are the points that a person still has to give, and
+    `marked` those that one gave, by question."""
 
     student: str
     file: str
@@ -35,6 +43,7 @@ class Result:
     events: list[str] = field(default_factory=list)
     problem: str = ""
     seconds: float = 0.0
+    marked: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -42,61 +51,131 @@ class Result:
 
 
 def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | None = None,
-                 limits: Limits | None = None, isolated: bool = True,
+                 limits: Limits | None = None, isolated: bool = True, workers: int | None = None,
+                 fresh: bool = False, runner: Runner | None = None,
                  report: Callable[[int, int, Result], None] | None = None,
                  ) -> tuple[Lab, list[Result]]:
-    """Grade every submission in `folder` into `out`; results in the order of the folder."""
+    """Grade every submission in `folder` into `out`; results in the order of the folder.
+
+    What was judged before and has not changed since is taken from the journal in `out`, unless
+    `fresh`. `runner` judges instead of the pool of `workers` on this machine.
+    """
     # What the caller can mend at once is told first, the machine's own obstacles after it.
     submissions = intake.read_folder(folder, lab_name)
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError("out", str(out), "outside the folder of submissions")
     lab = _which(labs.labs(course), lab_name, submissions)
-    engine = Engine(limits, isolated=isolated)
+    if runner is None:
+        if isolated:
+            sandbox.require()
+        runner = functools.partial(pool.run, workers=workers)
+    work.use_marking(course, Marking(lab))
     classroom = Classroom(out, course, lab)
-    preprocessors.use_engine(engine)
-    preprocessors.use_marking(course, preprocessors.Marking(lab))
-    results = []
-    try:
-        classroom.prepare()
-        for place, submission in enumerate(submissions, start=1):
-            results.append(_one(classroom, submission))
-            if report is not None:
-                report(place, len(submissions), results[-1])
-    finally:
-        engine.close()
-    return lab, results
+    classroom.prepare()
+    grading = _Grading(course, classroom, limits or Limits(), isolated)
+    results: dict[str, Result] = {}
+    for result in grading.results(submissions, runner, fresh):
+        results[result.student] = result
+        if report is not None:
+            report(len(results), len(submissions), result)
+    return lab, [results[submission.student] for submission in submissions]
 
 
-def _one(classroom: Classroom, submission: intake.Submission) -> Result:
-    start = time.monotonic()
-    result = Result(submission.student, submission.file.name, 0.0, classroom.lab.points, 0.0,
-                    problem=submission.problem)
+class _Grading:
+    """One run over a class: the only writer of the gradebook."""
+
+    def __init__(self, course: Course, classroom: Classroom, limits: Limits,
+                 isolated: bool) -> None:
+        self._course = course
+        self._room = classroom
+        self._limits = limits
+        self._isolated = isolated
+        self._journal = Journal(classroom.root, classroom.lab.name)
+        self._digest = work.marking(course, classroom.lab.name).digest
+
+    def results(self, submissions: list[intake.Submission], runner: Runner,
+                fresh: bool) -> Iterator[Result]:
+        """One result for each submission, as they come: those that were judged before first."""
+        by_student = {submission.student: submission for submission in submissions}
+        todo: dict[str, Task] = {}
+        for submission in submissions:
+            if submission.notebook is None:
+                yield self._unread(submission)
+                continue
+            task = Task.of(submission.student, self._room.lab.name, submission.notebook)
+            known = None if fresh else self._journal.outcome(task.student, self._key(task))
+            if known is None:
+                todo[task.student] = task
+            else:
+                yield self._enter(submission, task, known)
+        judged = runner(list(todo.values()), self._course, self._room.lab.name, self._limits,
+                        isolated=self._isolated)
+        with contextlib.closing(judged):
+            for outcome in judged:
+                task = todo[outcome.student]
+                self._journal.keep(self._key(task), outcome)
+                yield self._enter(by_student[outcome.student], task, outcome)
+
+    def _unread(self, submission: intake.Submission) -> Result:
+        result = self._blank(submission)
+        with _named(result):
+            self._room.absent(submission.student)
+        return result
+
+    def _enter(self, submission: intake.Submission, task: Task, outcome: Outcome) -> Result:
+        """Write one outcome into the gradebook, in its own time and its own transaction."""
+        result = self._blank(submission)
+        result.problem = outcome.problem
+        result.questions, result.restored = outcome.scores, outcome.restored
+        result.events, result.seconds = list(outcome.events), outcome.seconds
+        with _named(result):
+            if outcome.problem:
+                self._room.undecided(task.student)
+            else:
+                self._write(task, outcome, result)
+            found = self._room.standing(task.student)
+            if found is not None:
+                result.score, result.maximum = found.score, found.maximum
+                result.waiting, result.marked = found.waiting, found.marked
+        return result
+
+    def _write(self, task: Task, outcome: Outcome, result: Result) -> None:
+        before = self._journal.written(task.student)
+        judged = hashlib.sha256(outcome.notebook.encode()).hexdigest()
+        now = Written(judged, answers(outcome.node()))
+        if before == now and self._stands(task.student):
+            return
+        changed = None if before is None else {
+            name for name, digest in now.answers.items() if before.answers.get(name) != digest}
+        self._room.submit(task.student, task.node())
+        self._room.enter(outcome, changed)
+        try:
+            self._room.feedback(task.student)
+        except GradingError as problem:  # the grade stands without its page
+            result.events.append(f"no feedback page: {problem}")
+        self._journal.wrote(task.student, now)
+
+    def _stands(self, student: str) -> bool:
+        """Whether everything that an earlier run wrote for this student is still there."""
+        return (self._room.graded(student).is_file() and self._room.page(student).is_file()
+                and self._room.standing(student) is not None)
+
+    def _blank(self, submission: intake.Submission) -> Result:
+        return Result(submission.student, submission.file.name, 0.0, self._room.lab.points, 0.0,
+                      problem=submission.problem)
+
+    def _key(self, task: Task) -> str:
+        return work.key(task, self._digest, self._limits, self._isolated)
+
+
+@contextlib.contextmanager
+def _named(result: Result) -> Iterator[None]:
+    """A failure becomes the result's problem: one submission must never stop the others."""
     try:
-        if submission.notebook is None:
-            classroom.absent(submission.student)
-        else:
-            _graded(classroom, submission.student, submission.notebook, result)
-    except Exception as problem:  # one submission must never stop the others
-        result.problem = f"could not be graded: {type(problem).__name__}: {problem}"
+        yield
+    except Exception as problem:
+        result.problem = f"could not be entered: {type(problem).__name__}: {problem}"
         result.events.append(traceback.format_exc()[-3_000:])
-    result.seconds = round(time.monotonic() - start, 2)
-    return result
-
-
-def _graded(classroom: Classroom, student: str, notebook: NotebookNode, result: Result) -> None:
-    preprocessors.last.clear()
-    classroom.submit(student, notebook)
-    classroom.autograde(student)
-    graded = preprocessors.last["graded"]
-    result.questions = graded.scores
-    result.restored = preprocessors.last["notes"]
-    result.events = graded.events
-    result.score, result.maximum, _ = classroom.totals(student)
-    result.waiting = sum(score.maximum for score in graded.scores if score.points is None)
-    try:
-        classroom.feedback(student)
-    except GradingError as problem:  # the grade stands without its page
-        result.events.append(f"no feedback page: {problem}")
 
 
 def _which(known: list[Lab], name: str | None, submissions: list[intake.Submission]) -> Lab:

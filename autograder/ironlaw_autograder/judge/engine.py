@@ -17,7 +17,7 @@ from typing import Any
 from nbformat import NotebookNode, from_dict
 
 from ..build.lab_source import is_answer, label
-from . import sandbox
+from . import sandbox, slots
 from .channel import Channel, LostError
 from .kernel import CellRun, Kernel
 from .limits import Limits
@@ -27,13 +27,17 @@ NO_ANSWER = "No answer yet: the cell above is as it was handed out."
 
 @dataclass
 class Score:
-    """The outcome of one graded cell; `points` is None when a person must decide."""
+    """The outcome of one graded cell; `points` is None when a person must decide.
+
+    `got` is the student's own value that was wrong, as short text: for the item analysis.
+    """
 
     grade_id: str
     points: float | None
     maximum: float
     message: str
     notes: list[str] = field(default_factory=list)
+    got: str = ""
 
 
 @dataclass
@@ -91,16 +95,19 @@ class Engine:
     """Grades notebooks one after another; close it when done.
 
     Without a working sandbox it refuses with reason and fix, unless `isolated` is False:
-    then student code runs as the grader, which only a trusted class deserves.
+    then student code runs as the grader, which only a trusted class deserves. `slot` is the
+    sandbox's place on this machine (None: a free one is taken, and handed back at the end).
     """
 
-    def __init__(self, limits: Limits | None = None, slot: int = 0, *,
+    def __init__(self, limits: Limits | None = None, slot: int | None = None, *,
                  isolated: bool = True) -> None:
         self.limits = limits or Limits()
-        self.slot = slot
         self.isolated = isolated
         if isolated:
             sandbox.require()
+        self._taken = (slots.Slot(slot or 0) if slot is not None or not isolated
+                       else slots.take(sandbox.FIRST_UID))
+        self.slot = self._taken.number
         self.referee = Referee(self.limits)
 
     def grade(self, notebook: NotebookNode, stubs: dict[str, str],
@@ -114,8 +121,9 @@ class Engine:
             return run.whole()
 
     def close(self) -> None:
-        """End the judge's process."""
+        """End the judge's process and hand the slot back."""
         self.referee.close()
+        self._taken.close()
 
 
 class _Run:
@@ -260,7 +268,8 @@ def _scored(name: str, maximum: float, outcome: dict[str, Any]) -> Score:
                      "at the answer.")
     share = float(outcome["share"])
     return Score(name, round(share * maximum, 6), maximum, str(outcome["message"]),
-                 [str(note) for note in outcome.get("notes", [])])
+                 [str(note) for note in outcome.get("notes", [])],
+                 str(outcome.get("got", ""))[:100])
 
 
 def _shown(score: Score) -> list[NotebookNode]:

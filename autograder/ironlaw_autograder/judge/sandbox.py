@@ -22,7 +22,7 @@ from ironlaw.errors import UnavailableError
 HOME = "/home/student"
 _INSIDE = Path(__file__).with_name("inside")
 # One user per concurrent sandbox: the limit on processes counts per user.
-_FIRST_UID = 231_000
+FIRST_UID = 231_000
 # Writable, limited in size, and empty at first: where a student's process may write.
 _PRIVATE = ("/tmp", "/dev/shm", HOME)
 _OPEN = " Without isolation, and only for a class that you trust: --accept-risk."
@@ -44,7 +44,7 @@ class Identity:
 def identity(slot: int = 0) -> Identity:
     """The user for the sandbox in `slot`; only root can hand out users of its own."""
     if os.getuid() == 0:
-        return Identity(_FIRST_UID + slot, _FIRST_UID + slot)
+        return Identity(FIRST_UID + slot, FIRST_UID + slot)
     return Identity(None, None)
 
 

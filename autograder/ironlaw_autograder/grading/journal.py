@@ -1,0 +1,114 @@
+"""What has been judged and written down so far, on disk: a grader that was killed goes on here.
+
+For each student of a lab there is one file with the latest outcome, found again by what the
+outcome depends on, and one that says what the gradebook holds. Both are replaced whole, so
+that a grader killed at any moment leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+
+from ..build.lab_source import is_answer, label
+from .work import Outcome
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the gradebook holds of one student: which outcome, and the answers it was for.
+
+    `key` is the outcome's; `answers` maps each graded cell to a digest of the answer cells
+    that it judges.
+    """
+
+    key: str
+    answers: dict[str, str]
+
+
+class Journal:
+    """The journal of one lab under `root`, the folder of the gradebook."""
+
+    def __init__(self, root: Path, lab: str) -> None:
+        self._folder = root / "journal" / lab
+
+    def outcome(self, student: str, key: str) -> Outcome | None:
+        """The outcome that was kept under this key, or None."""
+        data = self._read("outcomes", student)
+        if data is None or data.get("key") != key:
+            return None
+        try:
+            return Outcome.from_json(data["outcome"])
+        except (KeyError, TypeError, AttributeError):  # another version wrote it
+            return None
+
+    def keep(self, key: str, outcome: Outcome) -> None:
+        """Keep an outcome; a failure of the grader's own is not kept, but tried again."""
+        if not outcome.problem:
+            self._write("outcomes", outcome.student, {"key": key, "outcome": outcome.to_json()})
+
+    def written(self, student: str) -> Written | None:
+        """What was last written to the gradebook in full, or None."""
+        data = self._read("written", student)
+        try:
+            return Written(data["key"], dict(data["answers"])) if data else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def wrote(self, student: str, written: Written) -> None:
+        """Note that the gradebook now holds this; called after its last commit."""
+        self._write("written", student, asdict(written))
+
+    def _path(self, kind: str, student: str) -> Path:
+        # Ids hold what a file's name may not, and can be longer.
+        return self._folder / kind / f"{hashlib.sha256(student.encode()).hexdigest()[:32]}.json"
+
+    def _read(self, kind: str, student: str) -> dict[str, Any] | None:
+        try:
+            data = json.loads(self._path(kind, student).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return data if isinstance(data, dict) and data.get("student") == student else None
+
+    def _write(self, kind: str, student: str, data: dict[str, Any]) -> None:
+        path = self._path(kind, student)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"student": student, **data}, file)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def answers(notebook: NotebookNode) -> dict[str, str]:
+    """For each graded cell, a digest of the answers it judges.
+
+    A written answer is its own; a check judges the answers since the check before it, and
+    checks that follow each other judge the same ones.
+    """
+    found: dict[str, str] = {}
+    seen: list[str] = []
+    judged = False
+    for cell in notebook.cells:
+        meta = label(cell)
+        if is_answer(cell):
+            if judged:
+                seen, judged = [], False
+            seen.append(cell.source)
+        if meta.get("grade"):
+            judged = True
+            text = json.dumps([cell.source] if meta.get("solution") else seen).encode()
+            found[str(meta["grade_id"])] = hashlib.sha256(text).hexdigest()
+    return found
