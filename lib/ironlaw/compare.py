@@ -7,32 +7,20 @@ as one in a notebook, and travels as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from . import compare_split as split
+from .compare_split import Part
 from .config import RunConfig
 from .errors import InputError, choice, fraction, number
 from .predict import flops, step_time
+from .predict.peak import step_memory
 from .predict.step_time import Line
-from .results import DeviceProfile, Result, StepMeasurement
+from .results import DeviceProfile, MemoryMeasurement, Result, StepMeasurement
+from .results_systems import StepParts
 from .units import si
-
-# FP32 bytes that an optimizer's pass moves per parameter at the least: weight and
-# gradient read, weight written, and each moment read and written.
-_OPTIMIZER_BYTES = {"sgd": 12.0, "momentum": 20.0, "rmsprop": 20.0}
-_ADAM_BYTES = 28.0
-# Clipping reads every gradient for the norm, then reads and writes it once more.
-_CLIPPING_BYTES = 12.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One contribution to a residual, in the unit of its row; all parts sum to the residual."""
-
-    name: str
-    amount: float
-    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +29,7 @@ class Row:
 
     `how` says how the prediction was made, `why` what its difference to the
     measurement consists of, in words; `parts` split `measured - predicted` where that
-    can be done.
+    can be done. A row without a measurement has its `reason`, too.
     """
 
     key: str
@@ -67,12 +55,12 @@ class Row:
 
 
 KEYS = ("flops_per_token", "floor_seconds", "step_seconds", "tokens_per_second", "mfu",
-        "run_seconds")
+        "run_seconds", "memory_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Result):
-    """All rows of one measured step, in the order of `KEYS`."""
+    """All rows of one measured step, in the order of `KEYS`, and the evidence for their parts."""
 
     kind: ClassVar[str] = "comparison"
     config: dict[str, Any]
@@ -80,6 +68,8 @@ class Comparison(Result):
     steps: int
     peak_source: str | None
     rows: list[Row]
+    parts: list[StepParts] = field(default_factory=list)
+    memory: MemoryMeasurement | None = None
 
     def row(self, key: str) -> Row:
         """The row called `key` (one of `KEYS`)."""
@@ -102,13 +92,17 @@ def lay(
     anchors: tuple[StepMeasurement, StepMeasurement] | None = None,
     eta: float | None = None,
     guesses: Mapping[str, float] | None = None,
+    parts: Sequence[StepParts] = (),
+    memory: MemoryMeasurement | None = None,
 ) -> Comparison:
     """Lay predictions beside `measured`.
 
     The step's duration is predicted by a line through two smaller measured steps
     (`anchors`), else by the iron law with an `eta` of yours in (0, 1], the share of the
     peak that the device sustains, recomputation included; else not at all.
-    `profile` gives the bandwidth by which the optimizer's share is estimated.
+    `parts` (of the step, and of the anchors where they predict) say what the difference
+    consists of: launches, optimizer, loss head, rest. Without them it is estimated, the
+    optimizer's share by the bandwidth of `profile`. `memory` is the same step's, measured.
     `guesses` holds the learner's own numbers by row key, in the row's unit.
     """
     config = RunConfig.from_json(measured.config)
@@ -130,11 +124,20 @@ def lay(
     given = dict(guesses or {})
 
     def row(key: str, quantity: str, unit: str, how: str, forecast: float | None,
-            found: float | None, why: str, parts: list[Part] | None = None,
+            found: float | None, why: str, consists: list[Part] | None = None,
             reason: str = "") -> Row:
         return Row(key=key, quantity=quantity, unit=unit, how=how, guess=given.get(key),
-                   predicted=forecast, measured=found, why=why, parts=parts or [], reason=reason)
+                   predicted=forecast, measured=found, why=why, parts=consists or [],
+                   reason=reason)
 
+    own = split.in_order(anchors, measured, parts) if parts else ()
+    above: list[Part] = []
+    if peak and floor:
+        above = (split.above_floor(measured, own[-1], floor, peak) if own else
+                 split.estimated_above_floor(config, measured, profile, line, floor))
+    off = (split.off_the_line(measured, predicted, anchors, own)
+           if predicted and anchors and len(own) == 3 else [])
+    bytes_ = step_memory(config)
     rate = tokens / predicted if predicted else None
     share = per_step / (predicted * peak) if predicted and peak else None
     same = "Follows from the step's duration."
@@ -144,9 +147,9 @@ def lay(
             "Both count matrix products only: a difference would be a mistake."),
         row("floor_seconds", "step, nothing but products at the peak", "s", f"{work} / peak",
             floor, took, "All that the iron law puts into eta.",
-            _above_floor(config, measured, profile, line, floor), "" if floor else no_peak),
+            above, "" if floor else no_peak),
         row("step_seconds", "step", "s", how, predicted, took, _step_words(measured, predicted),
-            reason=reason),
+            off, reason),
         row("tokens_per_second", "tokens per second", "1/s", "tokens / predicted step", rate,
             measured.tokens_per_second, same, reason=reason),
         row("mfu", "model FLOPs utilisation", "", "FLOP / (predicted step x peak)", share,
@@ -155,10 +158,15 @@ def lay(
             step_time.run_seconds(predicted, steps) if predicted else None, total,
             "Steps slower than the median lengthen a run.",
             _of_a_run(measured, predicted), reason),
+        row("memory_bytes", "memory at the peak", "B", "the step walked through on paper",
+            bytes_.peak, memory.peak_bytes if memory else None,
+            _memory_words(bytes_.moment, memory), split.of_memory(bytes_, memory) if memory else [],
+            "" if memory else "Memory was not measured."),
     ]
     return Comparison(config=measured.config, device=measured.device, steps=steps,
                       peak_source=measured.peak.source if measured.peak else None, rows=rows,
-                      reasons=dict(measured.reasons), notes=dict(measured.notes))
+                      parts=list(parts), memory=memory, reasons=dict(measured.reasons),
+                      notes=dict(measured.notes))
 
 
 def anchor_configs(config: RunConfig) -> tuple[RunConfig, RunConfig]:
@@ -190,24 +198,34 @@ def run(
 ) -> tuple[Comparison, StepMeasurement]:
     """Measure `config` and its two anchors, predict it from those alone, lay out both.
 
-    The three take turns, so that all meet the same machine. Arguments as in
+    The three take turns, so that all meet the same machine; then their parts do. Memory is
+    the tracker's, on CUDA the allocator's. Arguments as in
     `measure.step.measure_steps` and `lay`. Needs torch.
     """
+    from .measure.device import find
+    from .measure.memory import measure_memory
+    from .measure.parts import measure_parts
     from .measure.step import measure_steps
 
     say = progress or (lambda line: None)
+    here = find(device)
+    say("measuring memory")
+    memory = measure_memory(config, "device" if here.type == "cuda" else "tracker", here)
     shapes = [*anchor_configs(config), config]
     say("measuring steps of " + ", ".join(f"{c.batch} x {c.sequence}" for c in shapes)
         + " tokens, taking turns")
     few, more, measured = measure_steps(shapes, steps=steps, warmup=warmup, profile=profile,
-                                        device=device, progress=say)
+                                        device=here, progress=say)
+    parts = measure_parts(shapes, rounds=max(3, steps // 4), device=here, progress=say)
+    known: dict[str, Any] = {"profile": profile, "guesses": guesses, "parts": parts,
+                             "memory": memory}
     try:
-        laid = lay(measured, profile=profile, anchors=(few, more), eta=eta, guesses=guesses)
+        laid = lay(measured, anchors=(few, more), eta=eta, **known)
     except InputError as problem:
         if eta is not None or problem.argument != "seconds of the larger step":
             raise
         # The two anchors contradict each other: the machine was too busy for a line.
-        laid = lay(measured, profile=profile, guesses=guesses)
+        laid = lay(measured, **known)
         say(f"no prediction of the step's duration: {problem}")
     return laid, measured
 
@@ -230,37 +248,15 @@ def _predicted_seconds(
     return (floor / eta if floor else None), f"FLOP / (peak x {eta:g})", "" if floor else no_peak
 
 
-def _above_floor(config: RunConfig, measured: StepMeasurement, profile: DeviceProfile | None,
-                 line: Line | None, floor: float | None) -> list[Part]:
-    """Split the time above FLOP / peak. The parts sum to it exactly."""
-    if floor is None:
-        return []
-    gap = measured.step_seconds - floor
-    if line is None:
-        return [Part(name="everything else", amount=gap,
-                     why="products below the peak, memory-bound work, launches, optimizer")]
-    parts = []
-    fixed, bandwidth = line.alpha, profile.copy_bytes_per_second if profile else None
-    if bandwidth:
-        width = 0.5 if config.precision == "pure-bf16" else 1.0
-        moved = width * (_OPTIMIZER_BYTES.get(config.optimizer, _ADAM_BYTES) + _CLIPPING_BYTES)
-        update = step_time.optimizer_seconds(measured.parameters, moved, bandwidth)
-        update = min(update, fixed)
-        parts.append(Part(name="optimizer and clipping, estimated", amount=update,
-                          why=f"{moved:g} B per parameter at the calibrated copy bandwidth, "
-                              "at most alpha"))
-        fixed -= update
-    parts += [
-        Part(name="rest of the fixed cost" if bandwidth else "fixed cost, alpha", amount=fixed,
-             why="launches, Python, and what else a step pays at any size"),
-        Part(name="tokens' work above the floor",
-             amount=line.beta * config.tokens_per_step - floor,
-             why="products below the peak; norms, softmax, GELU and loss wait for memory"),
-        Part(name="not on the line",
-             amount=measured.step_seconds - line.seconds(config.tokens_per_step),
-             why="noise, caches, and costs that do not grow in a straight line"),
-    ]
-    return parts
+def _memory_words(moment: str, memory: MemoryMeasurement | None) -> str:
+    if memory is None:
+        return ""
+    by = ("by the device's allocator" if memory.backend == "device" and memory.reserved_bytes
+          else "by PyTorch's tracker on fake tensors")
+    at = (f"Both peaks fall into the {moment}." if moment.startswith(memory.moment) else
+          f"The predicted peak falls into the {moment}, the measured one into the "
+          f"{memory.moment}.")
+    return f"Measured {by}. {at}"
 
 
 def _step_words(measured: StepMeasurement, predicted: float | None) -> str:

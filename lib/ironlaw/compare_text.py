@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from .units import percent, si, significant
+from .units import gigabytes, memory, percent, si, significant
 
 if TYPE_CHECKING:
     from .compare import Comparison, Row
@@ -63,6 +63,8 @@ def _shown(value: float | None, row: Row) -> str:
         return "-"
     if row.key == "mfu":
         return percent(value)
+    if row.unit == "B":
+        return gigabytes(value, _DIGITS)
     if row.unit in ("s", "FLOP"):
         return si(value, row.unit, _DIGITS)
     return f"{significant(value, _DIGITS)} {row.unit}".strip()
@@ -98,18 +100,33 @@ def _words(comparison: Comparison) -> list[str]:
         if row.guess_residual is not None:
             lines.append(f"{_capital(row.quantity)}: your guess was {_off(row.guess_residual)}.")
         if row.residual is None:
-            if row.reason and row.key in ("floor_seconds", "step_seconds"):
+            if row.reason and row.key in ("floor_seconds", "step_seconds", "memory_bytes"):
                 lines.append(f"{_capital(row.quantity)}: {row.reason}")
             continue
-        if row.key == "step_seconds":
-            lines.append(f"{_capital(row.quantity)}, by {row.how}: the prediction was "
-                         f"{_off(row.residual)}. {row.why}")
-        elif row.parts and row.measured is not None and row.predicted is not None:
-            gap = row.measured - row.predicted
-            lines.append(f"{_capital(row.quantity)}, by {row.how}: "
-                         f"{_share(gap, row)} to explain. {row.why}")
-            lines += [f"    {_share(p.amount, row):>10}  {p.name} ({p.why})" for p in row.parts]
+        lines += _explained(row)
     return lines
+
+
+def _explained(row: Row) -> list[str]:
+    """What a row's difference is, and what it consists of."""
+    if row.residual is None or row.measured is None or row.predicted is None:
+        return []
+    gap = row.measured - row.predicted
+    if row.key == "step_seconds":
+        head = (f"{_capital(row.quantity)}, by {row.how}: the prediction was "
+                f"{_off(row.residual)}. {row.why}")
+    elif row.key == "memory_bytes":
+        head = (f"{_capital(row.quantity)}, by {row.how}: {memory(row.predicted)} predicted, "
+                f"{memory(row.measured)} measured. {row.why}")
+    elif row.parts:
+        head = (f"{_capital(row.quantity)}, by {row.how}: {_share(gap, row)} to explain. "
+                f"{row.why}")
+    else:
+        return []
+    shown = row.parts
+    if row.key == "memory_bytes":  # a kind that was right needs no line
+        shown = [p for p in row.parts if _share(p.amount, row) != _share(0.0, row)]
+    return [head, *(f"    {_share(p.amount, row):>10}  {p.name} ({p.why})" for p in shown)]
 
 
 def _off(residual: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .errors import InputError
-from .results_instruments import Measured
+from .results_instruments import Measured, Timing
 
 # --- several processes --------------------------------------------------------------------
 
@@ -115,6 +115,38 @@ class TraceMeasurement(Measured):
     kernels: list[KernelRow]
     gaps: list[Gap]
     gap_count: int
+
+
+# --- parts of a step ----------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class StepParts(Measured):
+    """Parts of one training step, each measured on its own; times are seconds per step.
+
+    `launches` counts the operations that a step starts, by part ("optimizer", "loss head",
+    "rest"); `launch` is the time of one tiny operation. `optimizer` is clipping and update,
+    `head` the final projection and cross-entropy, forward and backward. `busy_seconds` is how
+    long a GPU ran anything in a step, None where the device does not tell.
+    """
+
+    kind: ClassVar[str] = "step_parts"
+    config: dict[str, Any]
+    launches: dict[str, int]
+    launch: Timing
+    optimizer: Timing
+    head: Timing
+    busy_seconds: float | None
+
+    def exposed_launch_seconds(self, step_seconds: float) -> float:
+        """What launches outside the other two parts add to a step of `step_seconds`.
+
+        A CPU starts an operation and runs it, so all of it counts. A GPU runs one while the
+        host starts the next: only what leaves it idle counts, and no more than that.
+        """
+        all_of_it = self.launches["rest"] * self.launch.seconds
+        if self.busy_seconds is None:
+            return all_of_it
+        return min(all_of_it, max(0.0, step_seconds - self.busy_seconds))
 
 
 # --- energy -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ shares are to be trusted more than seconds.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -107,6 +108,7 @@ def profile_job(
     activities = [ProfilerActivity.CPU]
     if here.type == "cuda":
         activities.append(ProfilerActivity.CUDA)
+    _quiet()
     timing.synchronise(target)
     with profile(activities=activities, with_flops=True) as profiler:
         began = time.perf_counter()
@@ -138,6 +140,41 @@ def device_spans(events: Iterable[Any]) -> list[Span]:
              if e.device_type == DeviceType.CUDA and not getattr(e, "is_user_annotation", False)
              and not e.name.startswith((LOAD, TRAIN, "Optimizer."))]
     return sorted(found, key=lambda s: (s.start, -s.end))
+
+
+def launches(call: Callable[[], Any], device: torch.device) -> tuple[int, float | None]:
+    """How many operations `call` starts on `device`, and the seconds in which a GPU ran any.
+
+    On CUDA these are kernels and copies; elsewhere PyTorch's operations that call no other
+    one, and no time, since the host's calls do not tell when a device was busy.
+    """
+    on_gpu = device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    _quiet()
+    timing.synchronise(device)
+    with profile(activities=activities) as profiler:
+        call()
+        timing.synchronise(device)
+    events = list(profiler.events())
+    if on_gpu:
+        work = device_spans(events)
+        return len(work), sum(b - a for a, b in union(work))
+    return len(leaves(host_spans(events))), None
+
+
+def _quiet() -> None:
+    """Keep the profiler's own library from printing lines for its developers."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
+def leaves(spans: Sequence[Span]) -> list[Span]:
+    """Those of `spans` (in order of start, the outer first) that no other one lies within.
+
+    Spans of two threads may lie within each other by chance; PyTorch's backward pass runs
+    on one thread while the other waits, so that this stays rare.
+    """
+    return [span for place, span in enumerate(spans)
+            if place + 1 == len(spans) or spans[place + 1].start >= span.end]
 
 
 def category(name: str) -> str:
