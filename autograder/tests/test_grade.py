@@ -97,7 +97,7 @@ def test_feedback_tells_the_student_and_tells_no_secret(graded: dict[str, Any]) 
         assert "src=\"http" not in page.replace("'", '"')
     assert "The number that I can defend" not in pages["untouched"]
     assert "<script>alert" not in pages["right, with a comma"]
-    assert "onerror" not in pages["right, with a comma"].split("alert(1)")[1][:200]
+    assert not re.search(r"<[^>]*\bonerror", pages["right, with a comma"])
     assert "Because" in pages["right, with a comma"]
     assert "it should be 0.33030" in pages["wrong"]
     assert "Graded: 16 of 20 points, and up to 2 more wait for a person." in pages["wrong"]

@@ -25,10 +25,9 @@ from traitlets.config import Config
 from ..build import labs, notebook
 from ..build.lab_source import Lab
 from ..course import Course
-from . import database, preprocessors
+from . import database, front, preprocessors
+from .transaction import Transaction, transaction
 from .work import Outcome
-
-_HERE = "ironlaw_autograder.grading.preprocessors"
 
 
 class GradingError(IronlawError):
@@ -74,6 +73,8 @@ class Classroom:
         # A server that checks foreign keys refuses nbgrader's own default, an empty name.
         self._config.CourseDirectory.course_id = database.COURSE
         self._config.JudgeNotebook.course_root = str(course.root)
+        self._course = course
+        self._open: Transaction | None = None
         self._log = logging.getLogger("ironlaw_autograder.nbgrader.grading")
         self._log.setLevel(logging.ERROR)
         self._log.propagate = False
@@ -82,6 +83,7 @@ class Classroom:
         """Enter the lab into the gradebook, with its hidden tests and points."""
         self.root.mkdir(parents=True, exist_ok=True)
         labs.write_source(self.lab, self.root)
+        front.write(self.root, self._course.root)
         with at_peace():
             labs.generate(self.lab, Config(self._config))
 
@@ -100,16 +102,14 @@ class Classroom:
         preprocessors.ready.changed = {} if changed is None else {outcome.student: changed}
         try:
             self._autograde(outcome.student)
+            if self._open is not None:
+                self._open.keep()
         finally:
             preprocessors.ready.outcomes, preprocessors.ready.changed = {}, {}
 
     def _autograde(self, student: str) -> None:
         config = Config(self._config)
-        config.Autograde.sanitize_preprocessors = []
-        config.Autograde.autograde_preprocessors = [
-            f"{_HERE}.JudgeNotebook", f"{_HERE}.SaveGrades",
-            "nbgrader.preprocessors.AssignLatePenalties",
-            "nbgrader.preprocessors.CheckCellMetadata"]
+        front.autograding(config)
         self._convert(Autograde, config, student)
 
     def absent(self, student: str) -> None:
@@ -135,11 +135,7 @@ class Classroom:
     def feedback(self, student: str) -> Path:
         """Write one student's feedback page, readable without a network."""
         config = Config(self._config)
-        config.GenerateFeedback.preprocessors = [
-            "nbgrader.preprocessors.ClearHiddenTests", "nbgrader.preprocessors.ClearMarkScheme",
-            "nbgrader.preprocessors.GetGrades",
-            "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
-        config.GenerateFeedback.exporter_class = "ironlaw_autograder.grading.pages.FeedbackPage"
+        front.feedback(config)
         self._convert(GenerateFeedback, config, student)
         return self.page(student)
 
@@ -151,9 +147,23 @@ class Classroom:
         """Where one student's judged notebook lies, for marking by hand."""
         return self.root / "autograded" / student / self.lab.name / f"{self.lab.name}.ipynb"
 
+    @contextmanager
+    def sitting(self) -> Iterator[None]:
+        """One connection for what is done inside, and one transaction for each `enter`.
+
+        An error undoes what came after the last `enter`.
+        """
+        with transaction(self._database, database.COURSE) as book:
+            self._open = book
+            try:
+                yield
+                book.keep()
+            finally:
+                self._open = None
+
     def gradebook(self) -> Gradebook:
         """nbgrader's gradebook; use it in a `with` statement."""
-        return Gradebook(self._database, database.COURSE)
+        return self._open or Gradebook(self._database, database.COURSE)
 
     def standing(self, student: str) -> Standing | None:
         """What the gradebook says of one student, or None where it has no submission."""

@@ -8,6 +8,9 @@ from typing import Any
 
 from ..build.lab_source import label
 
+# The id of the first cell of what a student gets back.
+SUMMARY = "graded"
+
 # **1a (3 points).** in a lab; ### 1.1 · Title in a self-check.
 _IN_A_LAB = re.compile(r"^\*\*(\S+) \([^)]*points?\)\.\*\*", re.MULTILINE)
 _IN_A_SELF_CHECK = re.compile(r"^### (\S+) · (.+?)\s*$", re.MULTILINE)
@@ -35,6 +38,16 @@ def questions(cells: list[Any]) -> dict[str, tuple[str, str]]:
         written = bool(meta.get("grade") and meta.get("solution"))
         found[name] = (number, f"{words} (in writing)" if written else words)
     return found
+
+
+def summary(earned: float, maximum: float, waiting: float, late: float = 0.0) -> str:
+    """The line with which a student's page begins; `late` points are taken off already."""
+    parts = [f"Graded: {earned:g} of {maximum:g} points"]
+    if late:
+        parts.append(f", after {late:g} taken off for lateness")
+    if waiting:
+        parts.append(f", and up to {waiting:g} more wait for a person")
+    return f"**{''.join(parts)}.**"
 
 
 def named(page: str, cells: list[Any]) -> str:

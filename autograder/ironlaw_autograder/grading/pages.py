@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-import bleach
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
+from nbformat import NotebookNode
+from nbgrader.preprocessors import GetGrades
 
-from . import contents
-
-_TAGS = frozenset((
-    "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em",
-    "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "span",
-    "strong", "sub", "summary", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul"))
-_ATTRIBUTES = {"a": ["href", "title", "id", "class"], "img": ["src", "alt", "title"],
-               "*": ["class", "id"], "td": ["align"], "th": ["align"]}
-# Pictures inside the file are fine; a picture elsewhere would tell its owner who reads.
-_FETCHED = re.compile(r"<img[^>]*\ssrc=\"(?!data:image/(?:png|jpeg);)[^>]*>", re.IGNORECASE)
-_SCRIPT_FROM_ELSEWHERE = re.compile(r"<script\s[^>]*src=\"https?:[^>]*>\s*</script>")
+from ..build.lab_source import label
+from . import contents, markup
 
 
-def clean(page: str) -> str:
-    """`page` without anything that runs or fetches; its words stay."""
-    safe = bleach.clean(page, tags=_TAGS, attributes=_ATTRIBUTES,
-                        protocols={"http", "https", "mailto", "data"})
-    return _FETCHED.sub("[a picture from elsewhere was left out]", safe)
+class Marks(GetGrades):
+    """nbgrader's scores and comments beside each cell, and a first line that holds today.
+
+    The notebook's own first line is from the day when it was judged; since then a person may
+    have marked what was waiting.
+    """
+
+    def preprocess(self, nb: NotebookNode,
+                   resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        """The notebook with scores, comments and the first line made afresh."""
+        self._waiting = 0.0
+        nb, resources = super().preprocess(nb, resources)
+        found = resources["nbgrader"]
+        line = contents.summary(found["score"], found["max_score"], self._waiting,
+                                found["late_penalty"])
+        for cell in nb.cells:
+            if cell.get("id") == contents.SUMMARY and not label(cell):
+                _, *rest = cell.source.partition("\n")
+                cell.source = "".join([line, *rest])
+        return nb, resources
+
+    def _get_score(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
+        grade = self.gradebook.find_grade(label(cell)["grade_id"], self.notebook_id,
+                                          self.assignment_id, self.student_id)
+        cell.metadata.nbgrader["score"] = grade.score
+        cell.metadata.nbgrader["points"] = grade.max_score
+        if grade.needs_manual_grade:
+            self._waiting += grade.max_score
 
 
 class FeedbackPage(HTMLExporter):
-    """nbgrader's feedback page; Markdown is cleaned, whoever wrote it, and no script is fetched."""
+    """nbgrader's feedback page; Markdown is cleaned, whoever wrote it, and no script is left."""
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
         """Markdown as cleaned HTML."""
-        return clean(super().markdown2html(context, source))
+        return markup.rendered(source)
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
-        """The page, with named contents and without scripts from other machines."""
+        """The page, with named contents."""
         page, found = super().from_notebook_node(nb, resources, **options)
-        return contents.named(_SCRIPT_FROM_ELSEWHERE.sub("", page), nb.cells), found
+        return contents.named(page, nb.cells), found

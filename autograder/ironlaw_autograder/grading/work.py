@@ -29,7 +29,7 @@ from ..judge.engine import Engine, Score
 from ..judge.limits import Limits
 from ..judge.restore import restore
 from ..variants.verdict import mismatches
-from . import checklist
+from . import checklist, contents
 
 # What can change an outcome: the judge, its tests and records, and the learner's package.
 _JUDGING = ("judge", "records", "variants", "build", "grading/work.py", "grading/checklist.py",
@@ -207,9 +207,8 @@ def _report(scores: list[Score], notes: list[str]) -> NotebookNode:
     """The first cell of what the student gets back."""
     earned = sum(s.points for s in scores if s.points is not None)
     waiting = sum(s.maximum for s in scores if s.points is None)
-    lines = [f"**Graded: {earned:g} of {sum(s.maximum for s in scores):g} points"
-             + (f", and up to {waiting:g} more wait for a person.**" if waiting else ".**")]
+    lines = [contents.summary(earned, sum(s.maximum for s in scores), waiting)]
     lines += [f"- {note}" for note in notes]
     cell = v4.new_markdown_cell("\n\n".join([lines[0], "\n".join(lines[1:])]).strip())
-    cell["id"] = "graded"
+    cell["id"] = contents.SUMMARY
     return cell
