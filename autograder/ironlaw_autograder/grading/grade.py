@@ -25,7 +25,7 @@ from .journal import Journal, Written, answers
 from .work import Marking, Outcome, Task
 
 # Takes tasks, course, lab, limits and whether to isolate; gives outcomes as they come.
-Runner = Callable[..., Generator[Outcome, None, None]]
+Runner = Callable[..., pool.Outcomes]
 
 
 @dataclass
@@ -70,14 +70,13 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
             sandbox.require()
         runner = functools.partial(pool.run, workers=workers)
     work.use_marking(course, Marking(lab))
-    classroom = Classroom(out, course, lab)
-    classroom.prepare()
-    grading = _Grading(course, classroom, limits or Limits(), isolated)
+    grading = _Grading(course, Classroom(out, course, lab), limits or Limits(), isolated)
     results: dict[str, Result] = {}
-    for result in grading.results(submissions, runner, fresh):
-        results[result.student] = result
-        if report is not None:
-            report(len(results), len(submissions), result)
+    with contextlib.closing(grading.results(submissions, runner, fresh)) as found:
+        for result in found:
+            results[result.student] = result
+            if report is not None:
+                report(len(results), len(submissions), result)
     return lab, [results[submission.student] for submission in submissions]
 
 
@@ -94,41 +93,41 @@ class _Grading:
         self._digest = work.marking(course, classroom.lab.name).digest
 
     def results(self, submissions: list[intake.Submission], runner: Runner,
-                fresh: bool) -> Iterator[Result]:
+                fresh: bool) -> Generator[Result, None, None]:
         """One result for each submission, as they come: those that were judged before first."""
-        by_student = {submission.student: submission for submission in submissions}
-        todo: dict[str, Task] = {}
-        for submission in submissions:
-            if submission.notebook is None:
-                yield self._unread(submission)
-                continue
-            task = Task.of(submission.student, self._room.lab.name, submission.notebook)
-            known = None if fresh else self._journal.outcome(task.student, self._key(task))
-            if known is None:
-                todo[task.student] = task
-            else:
-                yield self._enter(submission, task, known)
-        judged = runner(list(todo.values()), self._course, self._room.lab.name, self._limits,
-                        isolated=self._isolated)
+        read = {submission.student: (submission, Task.of(
+                    submission.student, self._room.lab.name, submission.notebook))
+                for submission in submissions if submission.notebook is not None}
+        known = {} if fresh else {
+            student: outcome for student, (_, task) in read.items()
+            if (outcome := self._journal.outcome(student, self._key(task))) is not None}
+        judged = runner([task for student, (_, task) in read.items() if student not in known],
+                        self._course, self._room.lab.name, self._limits, isolated=self._isolated)
         with contextlib.closing(judged):
+            self._room.prepare()  # the workers have begun meanwhile
+            for submission in submissions:
+                if submission.notebook is None:
+                    yield self._unread(submission)
+            for student, outcome in known.items():
+                yield self._enter(*read[student], outcome)
             for outcome in judged:
-                task = todo[outcome.student]
+                submission, task = read[outcome.student]
                 self._journal.keep(self._key(task), outcome)
-                yield self._enter(by_student[outcome.student], task, outcome)
+                yield self._enter(submission, task, outcome)
 
     def _unread(self, submission: intake.Submission) -> Result:
         result = self._blank(submission)
-        with _named(result):
+        with _named(result), self._room.sitting():
             self._room.absent(submission.student)
         return result
 
     def _enter(self, submission: intake.Submission, task: Task, outcome: Outcome) -> Result:
-        """Write one outcome into the gradebook, in its own time and its own transaction."""
+        """Write one outcome into the gradebook, in a transaction of its own."""
         result = self._blank(submission)
         result.problem = outcome.problem
         result.questions, result.restored = outcome.scores, outcome.restored
         result.events, result.seconds = list(outcome.events), outcome.seconds
-        with _named(result):
+        with _named(result), self._room.sitting():
             if outcome.problem:
                 self._room.undecided(task.student)
             else:

@@ -16,9 +16,10 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from typing import Protocol
 
 from ironlaw.errors import UnavailableError
 
@@ -27,9 +28,19 @@ from ..judge.limits import Limits
 from .work import Outcome, Task, Worker, failed, marking
 
 _TRIES = 2
-# One task in work and one that waits: a worker need not wait for a grader busy with writing.
-_IN_HAND = 2
+# One task in work and some that wait: no worker waits for a grader that is busy with writing.
+_IN_HAND = 4
 _PR_SET_PDEATHSIG = 1
+
+
+class Outcomes(Protocol):
+    """Outcomes as they come; `close` ends early whatever is still being judged."""
+
+    def __iter__(self) -> Iterator[Outcome]: ...
+
+    def __next__(self) -> Outcome: ...
+
+    def close(self) -> None: ...
 
 
 def cores() -> int:
@@ -38,22 +49,18 @@ def cores() -> int:
 
 
 def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None = None, *,
-        workers: int | None = None, isolated: bool = True) -> Generator[Outcome, None, None]:
+        workers: int | None = None, isolated: bool = True) -> Outcomes:
     """The outcomes of `tasks`, each as soon as it is there, from `workers` processes.
 
-    Without `workers` there is one for each core. Close the iterator to end them early. On
-    systems that cannot fork, the tasks run one after another in this process.
+    Without `workers` there is one for each core. They begin at once, not at the first `next`;
+    close the iterator to end them early. On systems that cannot fork, the tasks run one after
+    another in this process.
     """
     limits = limits or Limits()
     if "fork" not in mp.get_all_start_methods():
-        yield from _here(tasks, course, lab, limits, isolated)
-        return
+        return _here(tasks, course, lab, limits, isolated)
     marking(course, lab)  # once, before any fork
-    pool = _Pool(list(tasks), course, lab, limits, isolated)
-    try:
-        yield from pool.outcomes(workers or cores())
-    finally:
-        pool.close()
+    return _Pool(list(tasks), workers or cores(), course, lab, limits, isolated)
 
 
 def _here(tasks: Iterable[Task], course: Course, lab: str, limits: Limits,
@@ -94,35 +101,47 @@ class _Pool:
     places in the list: it never waits for a busy worker to read.
     """
 
-    def __init__(self, tasks: list[Task], course: Course, lab: str, limits: Limits,
-                 isolated: bool) -> None:
+    def __init__(self, tasks: list[Task], workers: int, course: Course, lab: str,
+                 limits: Limits, isolated: bool) -> None:
         self._tasks = tasks
+        self._workers = workers
         self._arguments = (tasks, course, lab, limits, isolated)
         # The limits bound a submission long before this; only a worker that hangs gets here.
         self._patience = 3 * limits.total_seconds + 60.0
         self._todo = deque(range(len(tasks)))
         self._deaths: Counter[int] = Counter()
         self._hands: list[_Hand] = []
+        self._there: deque[Outcome] = deque()
+        self._hand_out()
 
-    def outcomes(self, workers: int) -> Generator[Outcome, None, None]:
-        while self._todo or any(hand.places for hand in self._hands):
-            while len(self._todo) > sum(not hand.places for hand in self._hands) \
-                    and len(self._hands) < workers:
-                self._hands.append(self._hand())
-            for hand in self._hands:
-                most = _IN_HAND if len(self._todo) > len(self._hands) else 1
-                while self._todo and len(hand.places) < most:
-                    hand.give(self._todo.popleft(), self._patience)
-            for hand in self._heard():
-                answer = self._answer(hand)
-                if answer is not None:
-                    yield answer
+    def __iter__(self) -> _Pool:
+        return self
+
+    def __next__(self) -> Outcome:
+        while not self._there:
+            if not any(hand.places for hand in self._hands):
+                self.close()
+                raise StopIteration
+            self._there += filter(None, map(self._answer, self._heard()))
+            self._hand_out()
+        return self._there.popleft()
 
     def close(self) -> None:
         """End every worker and what it runs."""
         for hand in self._hands:
             hand.end()
         self._hands = []
+
+    def _hand_out(self) -> None:
+        """One task for each worker, then a second ..., as long as there are more than workers."""
+        while self._todo and len(self._hands) < self._workers:
+            self._hands.append(self._hand())
+            self._hands[-1].give(self._todo.popleft(), self._patience)
+        for most in range(1, _IN_HAND + 1):
+            for hand in self._hands:
+                spare = len(self._todo) > (0 if most == 1 else len(self._hands))
+                if spare and len(hand.places) < most:
+                    hand.give(self._todo.popleft(), self._patience)
 
     def _hand(self) -> _Hand:
         ours, theirs = mp.get_context("fork").Pipe()
