@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "fail on derived files that are stale or give something away",
     "release": "write a tree for students, without solutions and autograder",
     "grade": "grade a folder of submissions in isolation",
+    "export": "totals for Canvas, Moodle or a spreadsheet, and a report on the class",
     "simulate": "grade a synthetic class whose grades are known",
     "sandbox": "say whether student code can run in isolation here",
     "key": "print one student's figures and right answers",

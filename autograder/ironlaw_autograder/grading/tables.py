@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from ..build.lab_source import Lab, label
+from ..exports.cells import table
 from .grade import Result
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def grades_csv(lab: Lab, results: list[Result]) -> str:
-    """CSV text (RFC 4180, with a byte-order mark so that spreadsheets read it as UTF-8)."""
+    """CSV text (`exports.cells.table` says how it is written)."""
     questions = [label(c)["grade_id"] for c in lab.source.cells if label(c)["grade"]]
-    out = io.StringIO(newline="")
-    write = csv.writer(out).writerow
-    write(["student", "file", "score", "maximum", "waiting for a person", *questions, "remarks"])
+    rows = []
     for result in results:
-        points = {score.grade_id: score for score in result.questions}
-        cells = [_points(points[q].points) if q in points else "" for q in questions]
-        write([_text(result.student), _text(result.file), f"{result.score:g}",
-               f"{result.maximum:g}", f"{result.waiting:g}", *cells, _text(remarks(result))])
-    return "\ufeff" + out.getvalue()
+        points = {score.grade_id: score.points for score in result.questions} | result.marked
+        cells = ["to be marked" if points.get(name, 0.0) is None else points.get(name)
+                 for name in questions]
+        rows.append([result.student, result.file, result.score, result.maximum, result.waiting,
+                     *cells, remarks(result)])
+    return table(["student", "file", "score", "maximum", "waiting for a person", *questions,
+                  "remarks"], rows)
 
 
 def remarks(result: Result) -> str:
@@ -34,12 +30,3 @@ def remarks(result: Result) -> str:
     lost = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
     said = [result.problem, *result.restored, *lost]
     return " | ".join(" ".join(part.split()) for part in said if part)
-
-
-def _points(points: float | None) -> str:
-    return "to be marked" if points is None else f"{points:g}"
-
-
-def _text(value: str) -> str:
-    """Text that a spreadsheet shows and never runs as a formula."""
-    return f"'{value}" if value.startswith(_FORMULA) else value
