@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import sys
 from pathlib import Path
 
-from ironlaw.errors import count
+from ironlaw.errors import InputError, count
 
 from .. import course as courses
 from ..build import notebook
-from ..grading import tables
-from ..grading.grade import grade_folder
+from ..grading import cluster, cluster_scheduler, database, tables
+from ..grading.grade import Runner, grade_folder
 from ..grading.progress import Progress
 
 
@@ -24,8 +25,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "(default: FOLDER-graded beside the folder)")
     parser.add_argument("--workers", type=int, help="submissions judged at once (default: one "
                         "for each processor core)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="judge on the workers of the Dask "
+                        f"scheduler at {cluster_scheduler.ALLOWED}")
+    for name, what in (("ca-file", "authority's certificate"), ("cert", "own certificate"),
+                       ("key", "own key")):
+        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE",
+                            help=f"with tls://: the {what}, in PEM")
+    parser.add_argument("--database", metavar="URL", help="where the gradebook lies: "
+                        f"{database.ALLOWED} (default: a file in the folder --out)")
     parser.add_argument("--fresh", action="store_true",
                         help="judge everything again, also what has not changed")
+    parser.add_argument("--no-feedback", action="store_true",
+                        help="write no feedback pages; `feedback` makes them later")
     parser.add_argument("--accept-risk", action="store_true",
                         help="run student code without isolation; only for a class you trust")
     parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
@@ -37,11 +48,13 @@ def run(args: argparse.Namespace) -> int:
     folder = args.folder.resolve()
     out = args.out or folder.with_name(f"{folder.name}-graded")
     workers = None if args.workers is None else count("workers", args.workers)
+    runner = None if args.scheduler is None else _on_cluster(args)
     try:
         with contextlib.closing(Progress()) as progress:
             lab, results = grade_folder(course, folder, out, lab_name=args.lab, workers=workers,
                                         isolated=not args.accept_risk, fresh=args.fresh,
-                                        report=progress)
+                                        pages=not args.no_feedback,
+                                        runner=runner, url=args.database, report=progress)
     except KeyboardInterrupt:
         print(f"\nStopped. What has been judged is kept in {out}; the same command goes on from "
               "there.", file=sys.stderr)
@@ -57,3 +70,14 @@ def run(args: argparse.Namespace) -> int:
     print(f"\n{lab.name}: {len(results)} graded, {waiting} with answers that wait for a person")
     print(f"table     {out / 'grades.csv'}\nfeedback  {out / 'feedback'}")
     return 0
+
+
+def _on_cluster(args: argparse.Namespace) -> Runner:
+    """What judges on other machines; that somebody listens there is seen to at once."""
+    if args.workers is not None:
+        raise InputError("workers", args.workers, "left out together with --scheduler",
+                         "How many work at once is decided where the workers are started.")
+    scheduler = cluster_scheduler.check(cluster_scheduler.Scheduler(
+        args.scheduler, args.tls_ca_file, args.tls_cert, args.tls_key))
+    return functools.partial(cluster.run, scheduler=scheduler,
+                             notice=lambda text: print(text, file=sys.stderr))

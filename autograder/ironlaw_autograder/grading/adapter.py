@@ -79,6 +79,11 @@ class Classroom:
         self._log.setLevel(logging.ERROR)
         self._log.propagate = False
 
+    @property
+    def place(self) -> str:
+        """Which gradebook this is, wherever the folder lies; it holds no password."""
+        return database.place(self.root, self._database)
+
     def prepare(self) -> None:
         """Enter the lab into the gradebook, with its hidden tests and points."""
         self.root.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from ..course import Course
 from ..judge.limits import Limits
 from . import cluster_worker
 from .cluster_scheduler import CONNECT_SECONDS, Scheduler, check, connect
+from .pool import Outcomes
 from .work import Outcome, Task, failed
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ _KEPT = "What is graded is kept: run the same command again and it goes on from 
 
 def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None = None, *,
         scheduler: Scheduler, isolated: bool = True, patience: float = 60.0,
-        notice: Callable[[str], None] = lambda text: None) -> Iterator[Outcome]:
+        notice: Callable[[str], None] = lambda text: None) -> Outcomes:
     """The outcomes of `tasks`, each as soon as it is there, from the workers of a cluster.
+
+    As with the pool of this machine: close what comes back to end early. A submission that a
+    worker has begun there runs to its end.
 
     Every worker must have the grader's own course, tests and packages, and a sandbox that
     works; the first that lacks one of them is named before anything runs. Workers may come and
@@ -47,9 +51,8 @@ def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None =
     if not isolated:
         raise InputError("accept_risk", True, "left out together with --scheduler",
                          "Workers run student code in their sandbox or not at all.")
-    grader = _Grader(check(scheduler), list(tasks), limits or Limits(), patience, notice,
-                     cluster_worker.identity(course, lab), lab)
-    return grader.outcomes()
+    return _Grader(check(scheduler), list(tasks), limits or Limits(), patience, notice,
+                   cluster_worker.identity(course, lab), lab)
 
 
 @dataclass
@@ -90,24 +93,38 @@ class _Grader:
         self._events: queue.SimpleQueue[tuple[_Station, int | None, Future]] = queue.SimpleQueue()
         self._left = len(tasks)
         self._client = connect(scheduler)
-
-    def outcomes(self) -> Iterator[Outcome]:
+        self._stream = self._outcomes()
         try:
+            self._admit()  # they load everything while the caller makes ready
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return self
+
+    def __next__(self) -> Outcome:
+        return next(self._stream)
+
+    def close(self) -> None:
+        """Take back what no worker has begun, and leave the cluster."""
+        for station in self._stations.values():
+            self._cancel(list(station.flying.values()))
+        self._client.close(timeout=5)
+
+    def _outcomes(self) -> Iterator[Outcome]:
+        if self._left:
             self._gather_stations()
-            seen = time.monotonic()
-            while self._left:
-                yield from self._look()
-                if any(station.ready for station in self._stations.values()):
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > self._patience:
-                    raise self._deserted()
-                self._hand_out()
-                yield from self._arrived()
-            self._release()
-        finally:
-            for station in self._stations.values():
-                self._cancel(list(station.flying.values()))
-            self._client.close(timeout=5)
+        seen = time.monotonic()
+        while self._left:
+            yield from self._look()
+            if any(station.ready for station in self._stations.values()):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > self._patience:
+                raise self._deserted()
+            self._hand_out()
+            yield from self._arrived()
+        self._release()
 
     # Workers
 

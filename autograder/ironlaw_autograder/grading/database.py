@@ -83,13 +83,19 @@ def check(given: str) -> str:
 
 def remember(root: Path, url: str) -> None:
     """Write into a graded folder where its grades are, without a password."""
-    file = root / _FILE
-    if url == default(root):
+    file, kept = root / _FILE, place(root, url)
+    if not kept:
         file.unlink(missing_ok=True)
         return
     root.mkdir(parents=True, exist_ok=True)
-    kept = _without_password(make_url(url)).render_as_string(hide_password=False)
     file.write_text(json.dumps({"url": kept}, indent=1) + "\n", encoding="utf-8")
+
+
+def place(root: Path, url: str) -> str:
+    """A name for the gradebook at `url`, without a password; '' for the folder's own file."""
+    if url == default(root):
+        return ""
+    return _without_password(make_url(url)).render_as_string(hide_password=False)
 
 
 def of(root: Path) -> str:

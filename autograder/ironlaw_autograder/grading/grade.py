@@ -19,7 +19,7 @@ from ..course import Course
 from ..judge import sandbox
 from ..judge.engine import Score
 from ..judge.limits import Limits
-from . import intake, pool, work
+from . import database, intake, pool, work
 from .adapter import Classroom, GradingError
 from .journal import Journal, Written, answers
 from .work import Marking, Outcome, Task
@@ -52,25 +52,30 @@ class Result:
 
 def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | None = None,
                  limits: Limits | None = None, isolated: bool = True, workers: int | None = None,
-                 fresh: bool = False, runner: Runner | None = None,
+                 fresh: bool = False, pages: bool = True, runner: Runner | None = None,
+                 url: str | None = None,
                  report: Callable[[int, int, Result], None] | None = None,
                  ) -> tuple[Lab, list[Result]]:
     """Grade every submission in `folder` into `out`; results in the order of the folder.
 
     What was judged before and has not changed since is taken from the journal in `out`, unless
     `fresh`. `runner` judges instead of the pool of `workers` on this machine.
+    Without `pages` no feedback is written. `url` is where
+    the gradebook lies (default: where `out` remembers it, at first a file in it).
     """
     # What the caller can mend at once is told first, the machine's own obstacles after it.
     submissions = intake.read_folder(folder, lab_name)
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError("out", str(out), "outside the folder of submissions")
     lab = _which(labs.labs(course), lab_name, submissions)
+    url = database.settle(out, url)
     if runner is None:
         if isolated:
             sandbox.require()
         runner = functools.partial(pool.run, workers=workers)
     work.use_marking(course, Marking(lab))
-    grading = _Grading(course, Classroom(out, course, lab), limits or Limits(), isolated)
+    grading = _Grading(course, Classroom(out, course, lab, url), limits or Limits(), isolated,
+                       pages)
     results: dict[str, Result] = {}
     with contextlib.closing(grading.results(submissions, runner, fresh)) as found:
         for result in found:
@@ -84,11 +89,12 @@ class _Grading:
     """One run over a class: the only writer of the gradebook."""
 
     def __init__(self, course: Course, classroom: Classroom, limits: Limits,
-                 isolated: bool) -> None:
+                 isolated: bool, pages: bool) -> None:
         self._course = course
         self._room = classroom
         self._limits = limits
         self._isolated = isolated
+        self._pages = pages
         self._journal = Journal(classroom.root, classroom.lab.name)
         self._digest = work.marking(course, classroom.lab.name).digest
 
@@ -141,22 +147,26 @@ class _Grading:
     def _write(self, task: Task, outcome: Outcome, result: Result) -> None:
         before = self._journal.written(task.student)
         judged = hashlib.sha256(outcome.notebook.encode()).hexdigest()
-        now = Written(judged, answers(outcome.node()))
+        now = Written(judged, answers(outcome.node()), self._room.place)
         if before == now and self._stands(task.student):
             return
+        if before is not None and before.place != now.place:
+            before = None  # what another gradebook holds tells nothing about this one
         changed = None if before is None else {
             name for name, digest in now.answers.items() if before.answers.get(name) != digest}
         self._room.submit(task.student, task.node())
         self._room.enter(outcome, changed)
         try:
-            self._room.feedback(task.student)
+            if self._pages:
+                self._room.feedback(task.student)
         except GradingError as problem:  # the grade stands without its page
             result.events.append(f"no feedback page: {problem}")
         self._journal.wrote(task.student, now)
 
     def _stands(self, student: str) -> bool:
         """Whether everything that an earlier run wrote for this student is still there."""
-        return (self._room.graded(student).is_file() and self._room.page(student).is_file()
+        return (self._room.graded(student).is_file()
+                and (self._room.page(student).is_file() or not self._pages)
                 and self._room.standing(student) is not None)
 
     def _blank(self, submission: intake.Submission) -> Result:

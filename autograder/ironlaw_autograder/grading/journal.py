@@ -27,11 +27,12 @@ class Written:
     """What the gradebook holds of one student: which outcome, and the answers it was for.
 
     `key` is the outcome's; `answers` maps each graded cell to a digest of the answer cells
-    that it judges.
+    that it judges; `place` says which gradebook it is.
     """
 
     key: str
     answers: dict[str, str]
+    place: str = ""
 
 
 class Journal:
@@ -59,7 +60,7 @@ class Journal:
         """What was last written to the gradebook in full, or None."""
         data = self._read("written", student)
         try:
-            return Written(data["key"], dict(data["answers"])) if data else None
+            return Written(data["key"], dict(data["answers"]), str(data["place"])) if data else None
         except (KeyError, TypeError, ValueError):
             return None
 
