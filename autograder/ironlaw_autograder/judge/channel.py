@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .inside import frames
+from .words import clean
 
 Frame = tuple[dict[str, Any], list[bytes]]
+_BURIAL_SECONDS = 5.0
 
 
 class LostError(BaseException):
@@ -40,7 +45,7 @@ class Text:
 
     def take(self) -> str:
         """The text so far, with a note on what was left out; starts afresh."""
-        said = self.kept.decode("utf-8", "replace")
+        said = clean(self.kept.decode("utf-8", "replace"))
         if self.dropped:
             said += f"\n[... {self.dropped:,} more characters of output left out]\n"
         self.kept, self.dropped = bytearray(), 0
@@ -52,7 +57,8 @@ class Channel:
 
     def __init__(self, words: list[str], settle: Callable[[int], list[str]], text_limit: int,
                  watch: Callable[[int], None] | None = None, *,
-                 environment: dict[str, str] | None = None, folder: str | None = None) -> None:
+                 environment: dict[str, str] | None = None, folder: str | None = None,
+                 max_header: int = frames.MAX_HEADER) -> None:
         ours, theirs = socket.socketpair()
         number = theirs.fileno()
         self.stdout, self.stderr = Text(text_limit), Text(text_limit)
@@ -63,7 +69,7 @@ class Channel:
         theirs.close()
         ours.setblocking(False)
         self._socket = ours
-        self._reader = frames.Reader()
+        self._reader = frames.Reader(max_header)
         self._watch = watch
         self._selector = selectors.DefaultSelector()
         self._selector.register(ours, selectors.EVENT_READ, None)
@@ -116,14 +122,16 @@ class Channel:
 
     def close(self) -> None:
         """End the process, whatever it is doing, and everything that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        children = _handles(_children(self._process.pid))
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session of its own
         self._process.wait()
-        # What ran inside dies a moment later; its ends of the pipes close with it. The next
-        # sandbox runs as the same user, whose processes are counted.
-        until = time.monotonic() + 2.0
-        while self._selector.get_map() and time.monotonic() < until:
-            self._pump(0.05)
+        # A sandbox's first process ends after all others in it. The next sandbox runs as the
+        # same user, whose processes are counted.
+        until = time.monotonic() + _BURIAL_SECONDS
+        for handle in children:
+            select.select([handle], [], [], max(0.0, until - time.monotonic()))
+            os.close(handle)
         self._selector.close()
         self._socket.close()
         for pipe in (self._process.stdout, self._process.stderr):
@@ -143,7 +151,27 @@ class Channel:
             if data and key.data:
                 key.data.add(data)
             elif data:
-                self._reader.feed(data)
+                try:
+                    self._reader.feed(data)
+                except frames.FrameError as problem:
+                    raise LostError(f"it sent {problem}") from None
             else:
                 self._selector.unregister(key.fileobj)
                 self._gone = self._gone or key.data is None
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _handles(pids: list[int]) -> list[int]:
+    """Descriptors that become readable when these processes have ended."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError, AttributeError):  # it has ended; or not on Linux
+            found.append(os.pidfd_open(pid))
+    return found

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import html
-import sys
+import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,15 @@ from nbformat import NotebookNode, from_dict
 
 from ..build.lab_source import is_answer, label
 from . import sandbox, slots
-from .channel import Channel, LostError
+from .channel import LostError
 from .kernel import CellRun, Kernel
 from .limits import Limits
+from .referee_process import Referee
+from .words import clean
 
 NO_ANSWER = "No answer yet: the cell above is as it was handed out."
+STOPPED = ("What your code gave has a form that this check cannot work with. If you think that the "
+           "answer is right, ask for a second look.")
 
 
 @dataclass
@@ -50,47 +55,6 @@ class Graded:
     seconds: float
 
 
-class Referee:
-    """P2: one per grader, restarted when a test hangs."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._channel: Channel | None = None
-
-    def judge(self, source: str, name: str, ask: Any, owner: str = "") -> dict[str, Any]:
-        """The outcome of a test cell; `ask(question, blobs)` reaches the student.
-
-        `owner` is the id that the submission belongs to.
-        """
-        try:
-            channel = self._started()
-            channel.send({"source": source, "name": name, "owner": owner}, [], 10.0)
-            until = time.monotonic() + self._limits.test_seconds
-            while True:
-                frame, blobs = channel.receive(max(0.0, until - time.monotonic()))
-                if "outcome" in frame:
-                    return frame["outcome"]
-                reply, back = ask(frame["ask"], blobs)
-                channel.send(reply, back, 10.0)
-        except LostError as lost:
-            self.close()
-            return {"share": 0.0, "message": "", "notes": [],
-                    "broken": f"The test did not finish ({lost.reason})."}
-
-    def close(self) -> None:
-        """End the process; the next test starts a new one."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-
-    def _started(self) -> Channel:
-        if self._channel is None:
-            words = [sys.executable, "-m", "ironlaw_autograder.judge.referee"]
-            self._channel = Channel(words, lambda number: [str(number)], 20_000)
-            self._channel.receive(self._limits.start_seconds)
-        return self._channel
-
-
 class Engine:
     """Grades notebooks one after another; close it when done.
 
@@ -111,14 +75,24 @@ class Engine:
         self.referee = Referee(self.limits)
 
     def grade(self, notebook: NotebookNode, stubs: dict[str, str],
-              blocked: tuple[str, ...] = (), owner: str = "") -> Graded:
+              blocked: tuple[str, ...] = (), owner: str = "",
+              sound: Callable[[str], bool] | None = None) -> Graded:
         """Execute `notebook` (restored, with hidden tests) and score its questions.
 
         `stubs` maps the id of each answer cell to the text that was handed out; `owner` is
-        the student whose submission this is, for problems with figures of one's own.
+        the student whose submission this is, for problems with figures of one's own. `sound`
+        tells whether a check works on right answers: one that does, and stops on a student's
+        value, scores 0; without it every check that stops waits for a person.
         """
         with contextlib.closing(_Run(self, notebook, stubs, blocked, owner)) as run:
-            return run.whole()
+            graded = run.whole()
+        for cell, score in run.stopped:
+            if sound is not None and sound(score.grade_id):
+                graded.events.append(f"question {score.grade_id}: the check works on right "
+                                     "answers, so this student's value stopped it: 0 points")
+                score.points, score.message = 0.0, STOPPED
+                cell.outputs = _shown(score)
+        return graded
 
     def close(self) -> None:
         """End the judge's process and hand the slot back."""
@@ -142,6 +116,9 @@ class _Run:
         self._guilty: dict[str, str] = {}
         self._events: list[str] = []
         self._stops: list[str] = []
+        self._answering = 0.0  # seconds that the student's code took in the present check
+        self._written_out = 0  # characters of output so far
+        self.stopped: list[tuple[NotebookNode, Score]] = []
         self._start = time.monotonic()
 
     def whole(self) -> Graded:
@@ -188,23 +165,38 @@ class _Run:
             self.close()
         else:
             self._history.append(cell.source)
-        cell.outputs = [from_dict(output) for output in outputs]
+        cell.outputs = [from_dict(output) for output in self._within(outputs)]
+
+    def _within(self, outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What still fits into the notebook, with a word on what does not."""
+        kept: list[dict[str, Any]] = []
+        for output in outputs:
+            self._written_out += len(json.dumps(output))
+            if self._written_out > self._limits.notebook_characters:
+                return [*kept, {"output_type": "stream", "name": "stderr", "text":
+                                "[Output left out: the outputs of this notebook hold more than "
+                                f"{self._limits.notebook_characters:,} characters.]\n"}]
+            kept.append(output)
+        return kept
 
     def _must_restart(self, ended: CellRun) -> bool:
         return ended.status == "lost" or (ended.status == "timeout"
                                           and "interrupted" in ended.reason)
 
     def _live(self) -> Kernel:
-        if self._kernel is None:
-            again = list(self._history)
+        """The process with every cell so far, run again after a restart."""
+        while self._kernel is None:
+            again, self._history = self._history, []
             self._kernel = Kernel(self._blocked, self._limits, self._engine.slot,
                                   self._engine.isolated)
-            self._history = []
-            for source in again:
+            for place, source in enumerate(again):
+                if self._out_of_time():
+                    break
                 ended = self._kernel.run(source, self._cell_seconds())
                 if self._must_restart(ended):  # it behaved the first time
+                    self._history += again[place + 1:]
                     self.close()
-                    return self._live()
+                    break
                 self._history.append(source)
         return self._kernel
 
@@ -221,8 +213,11 @@ class _Run:
             score = Score(name, 0.0, maximum, "The notebook's time was used up before this "
                           f"question ({self._limits.total_seconds:g} s for all cells).")
         else:
+            self._answering = 0.0
             outcome = self._engine.referee.judge(cell.source, name, self._ask, self._owner)
             score = _scored(name, maximum, outcome)
+            if outcome.get("broken") and not outcome.get("ended"):
+                self.stopped.append((cell, score))
             if score.points != maximum:
                 score.notes += self._stops
             if outcome.get("broken"):
@@ -241,15 +236,22 @@ class _Run:
         if name in self._guilty:
             return {"status": "lost", "message": f"{self._guilty[name]} (in an earlier check; it "
                     "was not called again)."}, []
-        if self._out_of_time():
-            return {"status": "lost", "message": "The notebook's time is used up."}, []
+        if self._answering > self._limits.test_seconds:
+            return {"status": "lost", "message": "The calls of this check took more than "
+                    f"{self._limits.test_seconds:g} s together."}, []
+        start = time.monotonic()
         try:
-            reply, back = self._live().ask(question, blobs, self._limits.call_seconds)
+            kernel = self._live()
+            if self._out_of_time():
+                return {"status": "lost", "message": "The notebook's time is used up."}, []
+            reply, back = kernel.ask(question, blobs, self._limits.call_seconds)
         except LostError as lost:
             self._events.append(f"question about {name}: {lost.reason}")
             self._guilty[name] = lost.reason
             self.close()
             return {"status": "lost", "message": f"{self._guilty[name]}."}, []
+        finally:
+            self._answering += time.monotonic() - start
         if reply.get("status") == "timeout":
             self._guilty[name] = str(reply["message"]).rstrip(".")
         return reply, back
@@ -267,9 +269,9 @@ def _scored(name: str, maximum: float, outcome: dict[str, Any]) -> Score:
         return Score(name, None, maximum, "This check could not be completed; a person will look "
                      "at the answer.")
     share = float(outcome["share"])
-    return Score(name, round(share * maximum, 6), maximum, str(outcome["message"]),
-                 [str(note) for note in outcome.get("notes", [])],
-                 str(outcome.get("got", ""))[:100])
+    return Score(name, round(share * maximum, 6), maximum, clean(str(outcome["message"])),
+                 [clean(str(note)) for note in outcome.get("notes", [])],
+                 clean(str(outcome.get("got", "")))[:100])
 
 
 def _shown(score: Score) -> list[NotebookNode]:

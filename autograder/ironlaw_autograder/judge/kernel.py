@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from ironlaw.lab import wire
 
 from . import sandbox
 from .channel import Channel, LostError
 from .limits import Limits
+from .watch import Watch
+from .words import clean
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
 
 @dataclass
@@ -43,12 +49,11 @@ class Kernel:
         self._folder = None if isolated else tempfile.TemporaryDirectory(prefix="ironlaw-open-")
         self._channel = (
             Channel(sandbox.command(blocked, limits.disk_bytes), settle,
-                    limits.output_characters, self._watch_memory)
+                    limits.output_characters, Watch(limits, sandbox.PRIVATE), environment={})
             if self._folder is None else
-            Channel([], settle, limits.output_characters, self._watch_memory,
+            Channel([], settle, limits.output_characters, Watch(limits, ()),
                     environment=sandbox.open_environment(self._folder.name),
                     folder=self._folder.name))
-        self._looked = 0.0
         self._number = 0
         try:
             self._done(limits.start_seconds, [])
@@ -89,7 +94,7 @@ class Kernel:
         self._channel.drain()
         self._channel.stdout.take()  # what a student prints during a hidden test stays untold
         self._channel.stderr.take()
-        reply = {key: reply[key] for key in ("status", "value", "message", "kinds") if key in reply}
+        reply = _vetted(reply, name)
         if reply.get("status") == "timeout":
             reply = {"status": "timeout",
                      "message": f"{name} ran past its limit of {seconds:g} s."}
@@ -124,18 +129,12 @@ class Kernel:
     def _why(self, lost: LostError, what: str, seconds: float) -> str:
         if lost.reason == "time":
             return f"{what} ran past its limit of {seconds:g} s and could not be interrupted"
-        if lost.reason.startswith("memory"):
-            return f"{what} used more than {self._limits.memory_bytes / 1e9:g} GB of memory"
+        limit = {"memory": f"{self._limits.memory_bytes / 1e9:g} GB of memory",
+                 "processor": f"{self._limits.processor_seconds:g} s of processor time",
+                 "files": f"{self._limits.files:,} files"}.get(lost.reason)
+        if limit is not None:
+            return f"{what} used more than {limit}"
         return f"{what} ended the Python process ({lost.reason})"
-
-    def _watch_memory(self, pid: int) -> None:
-        """The limit per process is the kernel's; the sum over a process tree is ours."""
-        now = time.monotonic()
-        if now - self._looked < 0.2:
-            return
-        self._looked = now
-        if _tree_memory(pid) > self._limits.memory_bytes:
-            raise LostError("memory")
 
 
 def _checked(event: Any) -> dict[str, Any] | None:
@@ -145,37 +144,42 @@ def _checked(event: Any) -> dict[str, Any] | None:
     kind = event.get("output_type")
     if kind == "error":
         traceback = event.get("traceback")
-        lines = [str(t)[-20_000:] for t in traceback[:50]] if isinstance(traceback, list) else []
-        return {"output_type": "error", "ename": str(event.get("ename"))[:200],
-                "evalue": str(event.get("evalue"))[:2_000], "traceback": lines}
+        lines = traceback[:50] if isinstance(traceback, list) else []
+        return {"output_type": "error", "ename": _text(event.get("ename"))[:200],
+                "evalue": _text(event.get("evalue"))[:2_000],
+                "traceback": [_text(line)[-20_000:] for line in lines]}
     data = event.get("data")
     if kind not in ("display_data", "execute_result") or not isinstance(data, dict):
         return None
-    kept = {mime: value for mime, value in data.items()
+    kept = {mime: clean(value) for mime, value in data.items()
             if mime in ("text/plain", "text/markdown", "image/png") and isinstance(value, str)
             and len(value) <= 1_000_000}
+    if not _BASE64.fullmatch(kept.get("image/png", "A")):
+        del kept["image/png"]
     # A result stays a display: in a graded cell only the judge may state one.
     return {"output_type": "display_data", "data": kept, "metadata": {}} if kept else None
 
 
-def _tree_memory(root: int) -> int:
-    """Resident bytes of a process and all that descend from it."""
-    page = 4096
-    children: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        pid = int(entry.name)
-        children.setdefault(int(fields[1]), []).append(pid)
-        sizes[pid] = int(fields[21]) * page
-    total, todo = 0, [root]
-    while todo:
-        pid = todo.pop()
-        total += sizes.get(pid, 0)
-        todo += children.get(pid, [])
-    return total
+def _vetted(reply: dict[str, Any], name: str) -> dict[str, Any]:
+    """A reply that the judge can read, whatever was made of it: what comes is the student's."""
+    if _too_deep(reply.get("value")):
+        return {"status": "refused", "message": f"{name} gave a value nested too deeply."}
+    kinds = reply.get("kinds")
+    return {"status": _text(reply.get("status"))[:20], "value": reply.get("value"),
+            "message": _text(reply.get("message"))[:2_000],
+            "kinds": [_text(k)[:100] for k in kinds[:20]] if isinstance(kinds, list) else []}
+
+
+def _too_deep(tree: Any) -> bool:
+    """Whether JSON nests deeper than any encoded value does: each of its levels takes three."""
+    level = [tree]
+    for _ in range(4 * wire.MAX_DEPTH):
+        level = [inner for outer in level if isinstance(outer, list | dict)
+                 for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        if not level:
+            return False
+    return True
+
+
+def _text(value: Any) -> str:
+    return clean(value) if isinstance(value, str) else ""

@@ -10,7 +10,10 @@ class Limits:
     """Times in seconds, sizes in bytes, for one notebook.
 
     A cell or call that overruns is interrupted; after `grace_seconds` more its process is
-    killed. `total_seconds` bounds the whole notebook, restarts included.
+    killed. `test_seconds` bounds a check's own work, and apart from it all calls that it makes.
+    `total_seconds` bounds the whole notebook, restarts included. `memory_bytes` bounds each
+    process, and the sum of all with the files in their private folders; `disk_bytes` each of
+    those folders. Output is counted by cell and by notebook.
     """
 
     cell_seconds: float = 10.0
@@ -19,12 +22,15 @@ class Limits:
     total_seconds: float = 120.0
     grace_seconds: float = 2.0
     start_seconds: float = 30.0
+    processor_seconds: float = 150.0
     memory_bytes: int = 3_000_000_000
     disk_bytes: int = 256_000_000
     file_bytes: int = 128_000_000
+    files: int = 20_000
     processes: int = 128
     output_characters: int = 50_000
     display_count: int = 50
+    notebook_characters: int = 5_000_000
 
     def resource_limits(self) -> dict[str, int]:
         """What the kernel enforces on the student's process, by `resource` name."""
@@ -32,7 +38,7 @@ class Limits:
             "RLIMIT_DATA": self.memory_bytes,
             "RLIMIT_FSIZE": self.file_bytes,
             "RLIMIT_NPROC": self.processes,
-            "RLIMIT_CPU": int(2 * self.total_seconds) + 10,
+            "RLIMIT_CPU": int(self.processor_seconds) + 10,
             "RLIMIT_CORE": 0,
-            "RLIMIT_NOFILE": 1_024,
+            "RLIMIT_NOFILE": 512,
         }

@@ -66,7 +66,7 @@ def judge(source: str, name: str, student: Student) -> dict[str, Any]:
     try:
         exec(compile(source, f"<{name}>", "exec"), {"__name__": "hidden_tests", **_AT_HAND})
     except AssertionError as problem:
-        outcome["message"] = str(problem) or "A check did not hold."
+        outcome["message"] = str(problem)[:4_000] or "A check did not hold."
         outcome["got"] = student.offending(problem)
     except StudentFault as fault:
         outcome["message"] = fault.message
@@ -90,7 +90,7 @@ def main() -> None:
     ironlaw.selfcheck.item("1.1")  # load questions and answers once, before any fork
     variants.right(selfcheck_variants.variant("V1.1", "warm-up"))
     channel = socket.socket(fileno=int(sys.argv[1]))
-    reader = frames.Reader()
+    reader = frames.Reader(frames.MAX_RELAYED)
     frames.send(channel, {"ready": True})
     while True:
         found = frames.receive(channel, reader)
@@ -112,6 +112,7 @@ def main() -> None:
         _, status = os.waitpid(child, 0)
         if status != 0:
             frames.send(channel, {"outcome": {"share": 0.0, "message": "", "notes": [],
+                                              "ended": True,
                                               "broken": f"The test's process ended ({status})."}})
 
 

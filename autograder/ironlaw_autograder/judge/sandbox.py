@@ -23,8 +23,12 @@ HOME = "/home/student"
 _INSIDE = Path(__file__).with_name("inside")
 # One user per concurrent sandbox: the limit on processes counts per user.
 FIRST_UID = 231_000
+# What a system's or an environment's own folder holds. Others in it are somebody's work: a
+# checkout, say, with solutions and a gradebook.
+_OWN = frozenset(("bin", "etc", "include", "lib", "lib32", "lib64", "libexec", "libx32", "local",
+                  "sbin", "share", "ssl"))
 # Writable, limited in size, and empty at first: where a student's process may write.
-_PRIVATE = ("/tmp", "/dev/shm", HOME)
+PRIVATE = ("/tmp", "/dev/shm", HOME)
 _OPEN = " Without isolation, and only for a class that you trust: --accept-risk."
 _INSTALL = "Install bubblewrap on Linux (Debian, Ubuntu: `apt-get install bubblewrap`)." + _OPEN
 _ALLOW = ("Allow user namespaces on this system, or grade as root; in a container, start it with "
@@ -61,20 +65,28 @@ def command(blocked: tuple[str, ...], disk_bytes: int) -> list[str]:
     else:
         words += ["--unshare-user", "--disable-userns"]
     words += _system()
-    words += ["--proc", "/proc", "--dev", "/dev"]
-    for folder in _PRIVATE:
+    # Process 1 is bubblewrap's own. Where it runs as the student's user, whoever reads and
+    # writes it would be rid of every limit that is set further in.
+    words += ["--proc", "/proc", *_empty("/proc/1"), "--dev", "/dev"]
+    for folder in PRIVATE:
         words += [*_parents(folder), "--perms", "1777", "--size", str(disk_bytes),
                   "--tmpfs", folder]
     # Later mounts cover earlier ones: whatever must be seen comes after the private folders,
     # because a checkout or an environment may well lie inside one of them.
+    covered = _strangers("/usr") + _strangers("/usr/local")
+    for folder in covered:
+        words += ["--perms", "0755", "--tmpfs", folder]
     for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
-        if not Path(prefix).is_relative_to("/usr"):
+        if not _within(prefix, "/usr") or any(_within(prefix, folder) for folder in covered):
             words += _mount(prefix, prefix)
+            words += [word for folder in _strangers(prefix) for word in _empty(folder)]
     words += _hidden_packages()
     words += _mount(str(package), "/course/ironlaw") + _mount(str(_INSIDE), "/agent/inside")
     for module in blocked:
         words += _blocked(package, module)
-    words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", HOME]
+    for folder in ("/", "/dev", *covered):
+        words += ["--remount-ro", folder]
+    words += ["--chdir", HOME]
     for name, value in environment().items():
         words += ["--setenv", name, value]
     return words
@@ -111,7 +123,7 @@ def problem() -> str | None:
     become = "" if who.uid is None else f"os.setresuid({who.uid}, {who.uid}, {who.uid}); "
     words = [*command((), 1_000_000), sys.executable, "-c",
              f"import os; {become}import inside, ironlaw.errors, traitlets"]
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env={})
     return None if tried.returncode == 0 else f"bubblewrap fails: {tried.stderr.strip()[-300:]}"
 
 
@@ -159,10 +171,20 @@ def _parents(target: str) -> list[str]:
     """Folders above a mount, readable: bubblewrap would make them for root alone."""
     words: list[str] = []
     for folder in reversed(Path(target).parents):
-        made_before = str(folder) in ("/", "/dev", *_PRIVATE) or folder.is_relative_to("/usr")
-        if not made_before:
+        if str(folder) not in ("/", "/dev", "/usr", *PRIVATE):
             words += ["--perms", "0755", "--dir", str(folder)]
     return words
+
+
+def _within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _strangers(prefix: str) -> list[str]:
+    """Folders in `prefix` that belong to no system and no environment."""
+    place = Path(prefix)
+    inside = sorted(place.iterdir()) if place.is_dir() else []
+    return [str(f) for f in inside if f.name not in _OWN and f.is_dir() and not f.is_symlink()]
 
 
 def _hidden_packages() -> list[str]:

@@ -15,8 +15,9 @@ from typing import Any
 
 MAX_DEPTH = 24
 MAX_ITEMS = 200_000
-MAX_TEXT = 1_000_000
-MAX_BYTES = 200_000_000
+MAX_KEYS = 2_000  # of one dict or set; all together ten times as many (colliding keys are slow)
+MAX_TEXT = 1_000_000  # characters of all texts together
+MAX_BYTES = 64_000_000
 _SAFE_INT = 2**53
 _DTYPES = frozenset(("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
                      "uint64", "float16", "float32", "float64", "complex64", "complex128"))
@@ -65,7 +66,8 @@ def roundtrip(value: Any) -> Any:
 class _Writer:
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
-        self.items = 0
+        self.items = self.keys = 0
+        self.characters = 0
         self.bytes = 0
 
     def tree(self, value: Any, depth: int) -> Any:
@@ -91,9 +93,14 @@ class _Writer:
             pair = complex.__complex__(value)
             return {"t": "complex", "v": [repr(pair.real), repr(pair.imag)]}
         if isinstance(value, str):
-            if len(value) > MAX_TEXT:
+            self.characters += str.__len__(value)
+            if self.characters > MAX_TEXT:
                 raise WireError(f"a text of more than {MAX_TEXT:,} characters")
             return str.__str__(value).encode("utf-8", "replace").decode("utf-8")
+        if isinstance(value, dict):
+            self.keys = _few(dict.__len__(value), self.keys)
+        elif kind in (set, frozenset):
+            self.keys = _few(len(value), self.keys)
         if kind in (list, tuple, set, frozenset):
             members = sorted(value, key=repr) if kind in (set, frozenset) else value
             return {"t": kind.__name__, "v": [self.tree(v, depth + 1) for v in members]}
@@ -137,7 +144,7 @@ class _Writer:
 class _Reader:
     def __init__(self, blobs: list[bytes]) -> None:
         self.blobs = blobs
-        self.items = 0
+        self.items = self.keys = 0
 
     def value(self, tree: Any, depth: int) -> Any:
         self.items += 1
@@ -180,12 +187,14 @@ class _Reader:
         return tuple(self._list(tree, depth))
 
     def _set(self, tree: dict[str, Any], depth: int) -> set[Any]:
+        self.keys = _few(len(tree["v"]), self.keys)
         return set(self._list(tree, depth))
 
     def _frozenset(self, tree: dict[str, Any], depth: int) -> frozenset[Any]:
-        return frozenset(self._list(tree, depth))
+        return frozenset(self._set(tree, depth))
 
     def _dict(self, tree: dict[str, Any], depth: int) -> dict[Any, Any]:
+        self.keys = _few(len(tree["v"]), self.keys)
         return {self.value(k, depth): self.value(v, depth) for k, v in tree["v"]}
 
     def _record(self, tree: dict[str, Any], depth: int) -> Record:
@@ -208,6 +217,13 @@ class _Reader:
             raise WireError("an array whose bytes do not fill its shape")
         array = numpy.frombuffer(self.blobs[number], dtype=dtype).reshape(shape).copy()
         return array[()] if tree["kind"] == "scalar" and array.ndim == 0 else array
+
+
+def _few(keys: int, before: int) -> int:
+    """The keys so far; a value whose keys collide would otherwise stop who reads it."""
+    if keys > MAX_KEYS or keys + before > 10 * MAX_KEYS:
+        raise WireError(f"a dict or set of more than {MAX_KEYS:,} keys")
+    return keys + before
 
 
 _TAGS = frozenset(("int", "float", "complex", "list", "tuple", "set", "frozenset", "dict",

@@ -8,7 +8,9 @@ import struct
 from typing import Any
 
 MAX_HEADER = 16_000_000
-MAX_BLOBS = 256_000_000
+# A header is written afresh when it is passed on, and may then be longer than it came.
+MAX_RELAYED = 6 * MAX_HEADER
+MAX_BLOBS = 80_000_000
 MAX_BLOB_COUNT = 10_000
 _PREFIX = struct.Struct(">I")
 
@@ -20,19 +22,23 @@ class FrameError(ValueError):
 def pack(header: dict[str, Any], blobs: list[bytes] | None = None) -> bytes:
     """One frame as bytes."""
     blobs = blobs or []
-    text = json.dumps({"sizes": [len(b) for b in blobs], "body": header}).encode("utf-8")
+    text = json.dumps({"sizes": [len(b) for b in blobs], "body": header},
+                      separators=(",", ":")).encode("utf-8")
     return b"".join([_PREFIX.pack(len(text)), text, *blobs])
 
 
 class Reader:
-    """Collects bytes until they make whole frames."""
+    """Collects bytes until they make whole frames with headers of at most `max_header` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_header: int = MAX_HEADER) -> None:
+        self._max_header = max_header
         self._buffer = bytearray()
         self._need: tuple[int, list[int], dict[str, Any]] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Add bytes as they arrived."""
+        """Add bytes as they arrived; FrameError when more wait than one frame can need."""
+        if len(self._buffer) > self._max_header + MAX_BLOBS + _PREFIX.size:
+            raise FrameError("more than anybody asked for")
         self._buffer += data
 
     def frame(self) -> tuple[dict[str, Any], list[bytes]] | None:
@@ -56,13 +62,16 @@ class Reader:
         if len(self._buffer) < _PREFIX.size:
             return None
         (length,) = _PREFIX.unpack_from(self._buffer)
-        if length > MAX_HEADER:
+        if length > self._max_header:
             raise FrameError(f"a header of {length:,} bytes")
         end = _PREFIX.size + length
         if len(self._buffer) < end:
             return None
         try:
-            outer = json.loads(bytes(self._buffer[_PREFIX.size:end]))
+            text = self._buffer[_PREFIX.size:end].decode("utf-8")
+            outer = json.loads(text)
+            if "\\ud" in text.lower():  # half a pair of surrogates is no text that can be written
+                outer = json.loads(json.dumps(outer, ensure_ascii=False).encode("utf-8", "replace"))
             sizes, body = outer["sizes"], outer["body"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise FrameError("a header that is not JSON of the agreed form") from None

@@ -1,0 +1,108 @@
+"""What a sandbox uses as a whole: the kernel limits each process, this adds them up.
+
+Memory is what its processes hold, shared pages counted once, and what lies in its private
+folders. Only the system's own figures are read; nothing inside is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .channel import LostError
+from .limits import Limits
+
+_PAUSE = 0.2
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass
+class Use:
+    """Bytes of memory, seconds of processor time, and files in private folders."""
+
+    memory: int = 0
+    seconds: float = 0.0
+    files: int = 0
+    processes: list[int] = field(default_factory=list)
+
+
+class Watch:
+    """Looks at a sandbox now and then; `LostError` names the limit that it exceeds."""
+
+    def __init__(self, limits: Limits, folders: tuple[str, ...]) -> None:
+        self._limits = limits
+        self._folders = folders
+        self._looked = 0.0
+
+    def __call__(self, pid: int) -> None:
+        """Look at the processes that descend from `pid`, unless that was done just now."""
+        now = time.monotonic()
+        if now - self._looked < _PAUSE:
+            return
+        self._looked = now
+        use = measure(pid, self._folders)
+        if use.seconds > self._limits.processor_seconds:
+            raise LostError("processor")
+        if use.files > self._limits.files:
+            raise LostError("files")
+        if use.memory > self._limits.memory_bytes:
+            # Pages that a fork shares were counted for each; look closely before blaming.
+            use.memory -= sum(max(0, _held(pid) - _own(pid)) for pid in use.processes)
+            if use.memory > self._limits.memory_bytes:
+                raise LostError("memory")
+
+
+def measure(root: int, folders: tuple[str, ...]) -> Use:
+    """What `root`, all that descend from it, and their private `folders` use."""
+    children: dict[int, list[int]] = {}
+    seen: dict[int, tuple[int, float]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+        except (OSError, IndexError):  # it ended while we looked
+            continue
+        pid = int(entry.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        # utime, stime, and the same of children that it buried; then resident pages
+        seen[pid] = int(fields[21]) * _PAGE, sum(map(int, fields[11:15])) / _TICKS
+    use, todo = Use(), [root]
+    while todo:
+        pid = todo.pop()
+        memory, seconds = seen.get(pid, (0, 0.0))
+        use.memory += memory
+        use.seconds += seconds
+        use.processes.append(pid)
+        todo += children.get(pid, [])
+    # The sandbox's first process belongs to bubblewrap: what it sees, the student cannot change.
+    for inner in children.get(root, [])[:1] if folders else ():
+        for folder in folders:
+            try:
+                found = os.statvfs(f"/proc/{inner}/root{folder}")
+            except OSError:
+                continue
+            use.memory += (found.f_blocks - found.f_bfree) * found.f_frsize
+            use.files += found.f_files - found.f_ffree
+    return use
+
+
+def _held(pid: int) -> int:
+    """Resident bytes of one process, shared ones included."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _own(pid: int) -> int:
+    """Resident bytes of one process, shared ones divided among those that share them."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return _held(pid)  # it hides, and pays for it
+    kilobytes = [line.split()[1] for line in lines if line.startswith("Pss:")]
+    return int(kilobytes[0]) * 1024 if kilobytes else _held(pid)
