@@ -44,6 +44,9 @@ class Stamp:
         return entry | ({"salt": self.salt} if self.salt not in ("", variants.SALT) else {})
 
 
+UNKNOWN = Stamp()
+
+
 def of(name: str, cells: list[Any], salt: str = "") -> Stamp:
     """The stamp of the lab `name` handed out with `cells` (notebook cells or plain JSON)."""
     kept = [{"id": cell.get("id"), "type": cell["cell_type"], "source": _text(cell["source"]),

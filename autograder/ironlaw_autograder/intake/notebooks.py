@@ -1,0 +1,68 @@
+"""A notebook from the bytes of a file, whatever a student made of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode, v4
+
+from ..build.stamp import Stamp
+from ..build.stamp import read as read_stamp
+
+MAX_BYTES = 30_000_000
+
+_RECORD = {"cell_type", "checksum", "grade", "grade_id", "locked", "points", "schema_version",
+           "solution", "task"}
+
+
+def read_notebook(data: bytes) -> NotebookNode:
+    """The notebook in `data`; `ValueError` says in words what is wrong with it."""
+    return read_stamped(data)[0]
+
+
+def read_stamped(data: bytes) -> tuple[NotebookNode, Stamp]:
+    """The notebook in `data` and the version that it says it is; `ValueError` as above."""
+    if not data.strip():
+        raise ValueError("the file is empty")
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"the file is larger than {MAX_BYTES / 1e6:.0f} MB")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError("the file is not UTF-8 text") from None
+    if text.lstrip()[:1] == "<":
+        raise ValueError("the file is a web page, not a notebook; download the .ipynb itself")
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"the file is cut off or damaged ({problem})") from None
+    if not isinstance(raw, dict) or not isinstance(raw.get("cells"), list):
+        raise ValueError("the file is JSON, but not a notebook with cells")
+    made = v4.new_notebook()
+    made.cells = [_cell(cell) for cell in raw["cells"] if isinstance(cell, dict)]
+    return made, read_stamp(raw.get("metadata"))
+
+
+def labels(notebook: NotebookNode) -> set[str]:
+    """The labels that a submission still carries."""
+    return {cell.metadata.nbgrader.grade_id for cell in notebook.cells
+            if "nbgrader" in cell.metadata}
+
+
+def _cell(raw: dict[str, Any]) -> NotebookNode:
+    """A cell's type, text and label; everything else that a file may carry is dropped."""
+    source = raw.get("source", "")
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    text = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
+    makers = {"code": v4.new_code_cell, "raw": v4.new_raw_cell}
+    made = makers.get(str(raw.get("cell_type")), v4.new_markdown_cell)(text)
+    metadata = raw.get("metadata")
+    record = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    if isinstance(record, dict) and isinstance(record.get("grade_id"), str):
+        kept = {key: value for key, value in record.items()
+                if key in _RECORD and isinstance(value, str | int | float | bool)}
+        made.metadata["nbgrader"] = nbformat.from_dict(kept)
+    return made

@@ -1,0 +1,162 @@
+"""The class list: who is expected, and the ids by which platforms know each student.
+
+Columns are found by their names, in any order and in small or capital letters. Understood are
+a table of one's own (`id`, and any of `login`, `email`, `lms`, `name`, `submitted`), Canvas's
+gradebook export (`Student`, `ID`, `SIS User ID`, `SIS Login ID`), and Moodle's grading
+worksheet and gradebook export (`Identifier`, `Full name`, `Email address`, `ID number`,
+`Username`, `Last modified (submission)`). Both platforms can rename or translate columns:
+what is not understood is left alone, and a table without any id is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from ironlaw.errors import InputError
+
+from . import tables, times
+from .spelling import key, name_key, student_name
+
+_COLUMNS = {
+    "id": ("id", "student id", "student_id", "student", "user id", "user_id"),
+    "login": ("login", "login id", "sis login id", "username", "user name", "netid", "user"),
+    "email": ("email", "e-mail", "email address", "e-mail address", "mail"),
+    "number": ("sis user id", "sis id", "id number", "idnumber", "number", "matriculation number"),
+    "lms": ("lms", "lms id", "lms_id", "lms_user_id", "lms user id", "canvas id", "moodle id",
+            "identifier", "participant"),
+    "name": ("name", "full name", "student name"),
+    "first": ("first name", "firstname", "given name"),
+    "last": ("last name", "lastname", "surname", "family name"),
+    "submitted": ("submitted", "submitted at", "last modified (submission)"),
+}
+_CANVAS = {"student", "id", "section"}
+_NO_PERSON = {"points possible", "student, test", "test student"}
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """One student of the class: `id` names them from here on."""
+
+    id: str
+    login: str = ""
+    email: str = ""
+    number: str = ""
+    lms: str = ""
+    name: str = ""
+    first: str = ""
+    last: str = ""
+    submitted: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The class by every id; `said` is what an instructor should know about the table."""
+
+    students: tuple[Enrolled, ...]
+    said: tuple[str, ...] = ()
+    _by_key: dict[str, Enrolled] = field(default_factory=dict, repr=False)
+    _by_name: dict[str, Enrolled] = field(default_factory=dict, repr=False)
+
+    def by_id(self, texts: Iterable[str]) -> Enrolled | None:
+        """The student known by one of these ids, logins, e-mail addresses or platform ids."""
+        return next((self._by_key[key(t)] for t in texts if key(t) in self._by_key), None)
+
+    def ids(self) -> dict[str, tuple[str, ...]]:
+        """Every further id of each student, by the id."""
+        return {s.id: tuple(text for text in (s.login, s.email, s.number, s.lms) if text)
+                for s in self.students}
+
+    def by_name(self, text: str) -> Enrolled | None:
+        """The only student of this name, as it is written or run together by a platform."""
+        return self._by_name.get(name_key(text)) if name_key(text) else None
+
+
+def read(path: Path) -> Roster:
+    """The class list in a CSV file; `InputError` names what is missing or double."""
+    rows = tables.read(path, "roster")
+    head = list(rows[0]) if rows else []
+    canvas = set(head) >= _CANVAS
+    students, said = [], []
+    unread = 0
+    for place, row in enumerate(rows, start=2):
+        cells = _canvas(row) if canvas else _plain(row)
+        if cells["name"].casefold() in _NO_PERSON:
+            continue
+        who = next((cells[c] for c in ("id", "login", "email", "number", "lms") if cells[c]), "")
+        if not who:
+            said.append(f"{path.name}, line {place}: no id of any kind; left out")
+            continue
+        submitted = times.handed_in(cells["submitted"]) if cells["submitted"] else None
+        unread += bool(re.search(r"\d", cells["submitted"])) and submitted is None
+        students.append(Enrolled(student_name(who), cells["login"], cells["email"],
+                                 cells["number"], cells["lms"], cells["name"], cells["first"],
+                                 cells["last"], submitted))
+    if not students:
+        raise InputError("roster", head, "a table with a column of ids, such as id, login, "
+                         "email, SIS Login ID, Email address or ID number")
+    if unread:
+        said.append(f"{path.name}: {unread} hand-in times could not be read and count as unknown")
+    return _indexed(students, said)
+
+
+def _indexed(students: list[Enrolled], said: list[str]) -> Roster:
+    twice = [name for name, count in Counter(key(s.id) for s in students).items() if count > 1]
+    if twice:
+        raise InputError("roster", sorted(twice), "a table with one line per student",
+                         "Remove the second lines, or give them ids of their own.")
+    by_key: dict[str, Enrolled] = {}
+    for field_name in ("id", "login", "email", "number", "lms"):
+        for student in students:
+            text = key(getattr(student, field_name))
+            if not text:
+                continue
+            other = by_key.setdefault(text, student)
+            if other is not student:
+                raise InputError("roster", getattr(student, field_name),
+                                 f"the {field_name} of one student only",
+                                 f"{other.id} and {student.id} share it; correct one of them.")
+    names: dict[str, set[str]] = {}
+    for student in students:
+        for text in _names(student):
+            names.setdefault(text, set()).add(student.id)
+    by_id = {student.id: student for student in students}
+    by_name = {text: by_id[min(ids)] for text, ids in names.items() if len(ids) == 1}
+    return Roster(tuple(students), tuple(said), by_key, by_name)
+
+
+def _names(student: Enrolled) -> set[str]:
+    """A person's name, whole and run together with the last name first, as Canvas does."""
+    first, last = student.first, student.last
+    if not (first and last) and "," in student.name:
+        last, first = (part.strip() for part in student.name.split(",", 1))
+    elif not (first and last) and len(student.name.split()) > 1:
+        first, last = student.name.rsplit(None, 1)
+    whole = {student.name, f"{first} {last}", "".join(re.findall(r"\w+", f"{last} {first}"))}
+    return {name_key(text) for text in whole} - {""}
+
+
+def _cell(row: dict[str, str], column: str) -> str:
+    return next((row[name] for name in _COLUMNS[column] if row.get(name)), "")
+
+
+def _plain(row: dict[str, str]) -> dict[str, str]:
+    cells = {column: _cell(row, column) for column in _COLUMNS}
+    if cells["first"] and cells["last"] and not cells["name"]:
+        cells["name"] = f"{cells['first']} {cells['last']}"
+    # Moodle writes the participant's number with the word in front of it.
+    words = cells["lms"].split()
+    if len(words) == 2 and words[1].isdigit():
+        cells["lms"] = words[1]
+    return cells
+
+
+def _canvas(row: dict[str, str]) -> dict[str, str]:
+    """Canvas calls a name Student, and its own number ID."""
+    return {"id": "", "login": row.get("sis login id", ""), "email": _cell(row, "email"),
+            "number": row.get("sis user id", ""), "lms": row["id"], "name": row["student"],
+            "first": "", "last": "", "submitted": _cell(row, "submitted")}

@@ -1,0 +1,108 @@
+"""Points in time, each with its zone: due dates, extensions, and when work was handed in."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dateutil import parser
+from ironlaw.errors import InputError
+
+from . import tables
+from .spelling import key
+
+_WHO = ("id", "student", "student id", "login", "username", "email", "e-mail", "email address")
+_DAY_ALONE = re.compile(r"\s*\d{4}-?\d\d-?\d\d\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}\s*")
+
+
+def read(argument: str, text: str) -> tuple[datetime, str]:
+    """A point in time, and what had to be assumed to read it ('' for nothing).
+
+    A time without a zone is read in this machine's, and that is said. A day without an hour is
+    refused: its first minute is not what anybody means.
+    """
+    shape = "a day, an hour and a zone, such as 2026-10-01T23:59+02:00"
+    if _DAY_ALONE.fullmatch(text):
+        raise InputError(argument, text, shape, "Add the hour: a day alone has twenty-four.")
+    found = _parsed(text)
+    if found is None:
+        raise InputError(argument, text, shape)
+    if found.tzinfo is not None:
+        return found, ""
+    local = found.astimezone()
+    return local, f"{argument} {text} was read as {local.isoformat()}, the zone of this machine"
+
+
+def handed_in(text: str) -> datetime | None:
+    """A hand-in time from a platform's table, without a zone in this machine's; None: unread."""
+    found = _parsed(text)
+    return None if found is None or _DAY_ALONE.fullmatch(text) else found.astimezone()
+
+
+def of_nbgrader(text: str) -> datetime | None:
+    """A time as nbgrader writes it; without a zone it is UTC, as nbgrader reads it."""
+    found = _parsed(text.strip())
+    if found is None:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def of_parts(text: str) -> datetime | None:
+    """`2026-09-30-23-41-02`, in this machine's zone."""
+    try:
+        return datetime(*map(int, text.split("-"))).astimezone()  # type: ignore[arg-type]
+    except (ValueError, OverflowError):
+        return None
+
+
+def extensions(path: Path, due: datetime) -> tuple[dict[str, timedelta], list[str]]:
+    """How much later than `due` each student may hand in, and what was assumed.
+
+    The file has a column for the student (`id`, `login`, `email` ...) and one called `due`.
+    Keys are spelled as `spelling.key` spells them.
+    """
+    found: dict[str, timedelta] = {}
+    said: list[str] = []
+    rows = tables.read(path, "extensions")
+    for place, row in enumerate(rows, start=2):
+        where = f"{path.name}, line {place}"
+        who = next((row[name] for name in _WHO if row.get(name)), "")
+        if not who and not row.get("due"):
+            continue
+        if not who or not row.get("due"):
+            raise InputError(where, row, "a student's id under `id` and a time under `due`")
+        until, assumed = read(where, row["due"])
+        if until < due:
+            raise InputError(where, row["due"], f"no earlier than the due date, {due.isoformat()}")
+        if key(who) in found:
+            raise InputError(where, who, "a student who has no other line", "Keep one of them.")
+        found[key(who)] = until - due
+        said += [assumed] if assumed else []
+    return found, said
+
+
+def plainly(when: datetime) -> str:
+    """A point in time for a table."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M %Z").strip()
+
+
+def span(seconds: float) -> str:
+    """A length of time in days, hours and minutes."""
+    minutes = int(seconds // 60)
+    parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "under a minute"
+
+
+def _parsed(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        pass
+    try:
+        # A day that is not written out would be filled from today's.
+        found, other = (parser.parse(text, default=datetime(2000 + n, 1 + n, 1 + n))
+                        for n in (0, 1))
+        return found if found == other else None
+    except (ValueError, OverflowError, TypeError, AttributeError):
+        return None
