@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .errors import InputError
+from .results import Result
 from .results_instruments import Measured, Timing
 
 # --- several processes --------------------------------------------------------------------
@@ -147,6 +148,44 @@ class StepParts(Measured):
         if self.busy_seconds is None:
             return all_of_it
         return min(all_of_it, max(0.0, step_seconds - self.busy_seconds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationCount:
+    """`calls` equal operations of a step: FLOP and bytes of each call.
+
+    `flops` are those of matrix products; `traffic_bytes` is each input read once and each
+    output written once.
+    """
+
+    name: str
+    calls: int
+    flops: float
+    traffic_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOperations(Result):
+    """Every operation of one training step, counted on tensors without contents."""
+
+    kind: ClassVar[str] = "step_operations"
+    config: dict[str, Any]
+    operations: list[OperationCount]
+
+    @property
+    def launches(self) -> int:
+        """How many operations a step starts."""
+        return sum(one.calls for one in self.operations)
+
+    @property
+    def flops(self) -> float:
+        """FLOP of all matrix products, recomputation included."""
+        return sum(one.calls * one.flops for one in self.operations)
+
+    @property
+    def traffic_bytes(self) -> float:
+        """Bytes that all operations move at the least."""
+        return sum(one.calls * one.traffic_bytes for one in self.operations)
 
 
 # --- energy -------------------------------------------------------------------------------

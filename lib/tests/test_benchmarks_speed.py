@@ -138,33 +138,6 @@ def test_a_rival_that_dies_is_named(benchmarks: None, capfd: pytest.CaptureFixtu
     assert "KeyError" in capfd.readouterr().err
 
 
-def test_step_times_that_follow_a_line_are_predicted_exactly(benchmarks: None) -> None:
-    report = named("step_time")
-    shapes = [(2, 256), (4, 256), (8, 256), (8, 128)]
-    measured = [0.010 + 2e-5 * batch * seq for batch, seq in shapes]
-    found = report.predictions(RunConfig(), shapes, measured, 1e12)
-    errors = [shape.errors() for shape in found]
-    assert [e["line"] is None for e in errors] == [True, False, True, False]  # evidence
-    assert errors[1]["line"] == pytest.approx(0.0)
-    assert errors[3]["line"] == pytest.approx(0.0)
-    assert errors[2]["eta"] is None
-    assert errors[0]["eta"] < 0  # a constant eta knows nothing of the fixed part
-    assert all(e["floor"] < 0 for e in errors)
-    per_token = 6 * (4 * 12 * 128**2 + 4096 * 128) + 12 * 4 * 128 * 256
-    assert found[2].floor == pytest.approx(per_token * 2048 / 1e12)
-    assert report.largest(found)["line"] == (pytest.approx(0.0), 2)
-    text = report.table(found, {"nano": 1e12})
-    assert "8 x 128" in text
-    assert "evidence" in text
-
-
-def test_noise_that_allows_no_line_is_not_fatal(benchmarks: None) -> None:
-    report = named("step_time")
-    found = report.predictions(RunConfig(), [(2, 256), (4, 256), (8, 256)], [3.0, 2.0, 1.0], 1e12)
-    assert all(shape.errors()["line"] is None for shape in found)
-    assert "line" not in report.largest(found)
-
-
 @pytest.mark.parametrize("script", ["train_speed", "step_time"])
 @pytest.mark.parametrize(("words", "said"), [
     (["--models", "nanny"], "models = 'nanny'"), (["--rounds", "0"], "rounds = 0"),

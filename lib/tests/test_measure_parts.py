@@ -55,7 +55,7 @@ def test_the_update_finds_real_gradients_and_the_head_is_the_models_own(
     def clock(call: Any, device: torch.device, repeats: int = 1) -> float:
         """Says what is timed and what the parameters' gradients are before and after."""
         model = shape.train.model
-        names = {name: p for name, p in model.named_parameters()}
+        names = dict(model.named_parameters())
         before = {n for n, p in names.items() if p.grad is not None}
         call()
         after = {n for n, p in names.items() if p.grad is not None}

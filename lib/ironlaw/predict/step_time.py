@@ -1,18 +1,24 @@
 """The time of one training step, before it is run.
 
-Two models. The iron law's, FLOPs / (peak x eta), is the one to understand: it says
-which of three things to change. The straight line `alpha + beta x tokens`, through two
-measured steps, is the one to trust: it knows what every step costs whatever its size
-(launches, the optimizer's pass over all parameters) and what a token really costs
-here. Times in seconds, rates in FLOP/s. Taught in chapters 1 and 4.
+Three models. The iron law's, FLOPs / (peak x eta), is the one to understand: it says
+which of three things to change. The sum over all operations, each held up by arithmetic,
+by memory or by being started (`from_operations`), shows where the time should go. The
+straight line `alpha + beta x tokens`, through two measured steps, is the one to trust: it
+knows what every step costs whatever its size (launches, the optimizer's pass over all
+parameters) and what a token really costs here. Times in seconds, rates in FLOP/s. Taught
+in chapters 1 and 4.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..errors import InputError, fraction, not_negative, positive
 from ..results import DeviceProfile, StepMeasurement
+from ..results_systems import StepOperations
 
 
 def from_peak(flops: float, peak_flops_per_second: float, eta: float = 1.0) -> float:
@@ -27,6 +33,50 @@ def from_peak(flops: float, peak_flops_per_second: float, eta: float = 1.0) -> f
 def from_profile(profile: DeviceProfile, flops: float, dtype: str, eta: float = 1.0) -> float:
     """`from_peak` with the calibrated peak of `dtype` on the profile's device."""
     return from_peak(flops, profile.peak(dtype).flops_per_second, eta)
+
+
+def from_operations(operations: StepOperations, profile: DeviceProfile, dtype: str) -> float:
+    """Each operation's roofline time, and its launch, added up over the step.
+
+    An operation takes its products' FLOP over the rate that the device reached for products
+    of that size, or its bytes over the copy bandwidth, whichever is longer; then what
+    starting one takes. `profile` supplies all three; a figure that it lacks raises
+    `InputError`. Nothing overlaps here, and no cache helps.
+    """
+    bandwidth, launch = profile.copy_bytes_per_second, profile.launch_seconds
+    if bandwidth is None or launch is None:
+        raise InputError("profile", profile.name, "one with a copy bandwidth and a launch time",
+                         "Run `ironlaw calibrate` again.")
+    rate = rate_by_size(profile, dtype)
+    return sum(one.calls * (launch + max(one.traffic_bytes / bandwidth,
+                                         one.flops / rate(one.flops) if one.flops else 0.0))
+               for one in operations.operations)
+
+
+def rate_by_size(profile: DeviceProfile, dtype: str) -> Callable[[float], float]:
+    """FLOP/s of one product as a function of its FLOP, from the calibrated sweep.
+
+    Between two measured products the rate follows a line over the logarithm of the FLOP;
+    beyond the smallest and the largest it stays as it was there.
+    """
+    profile.peak(dtype)  # refuses a dtype that was not measured
+    best: dict[float, float] = {}
+    for name, rate in profile.matmul[dtype].by_size.items():
+        sides = [float(side) for side in name.split("x")]
+        work = 2.0 * math.prod(sides * 3 if len(sides) == 1 else sides)
+        best[work] = max(rate, best.get(work, 0.0))
+    known = sorted(best.items())
+
+    def at(work: float) -> float:
+        if work <= known[0][0]:
+            return known[0][1]
+        for (low, slow), (high, quick) in pairwise(known):
+            if work <= high:
+                share = math.log(work / low) / math.log(high / low)
+                return slow + share * (quick - slow)
+        return known[-1][1]
+
+    return at
 
 
 @dataclass(frozen=True)
