@@ -6,7 +6,7 @@ seconds, sizes bytes; `samples` are raw, the figure beside them is their median.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from .errors import InputError
@@ -195,7 +195,8 @@ class EnergyMeasurement(Measured):
     """Energy of some training steps. `power` holds (seconds since start, watts) pairs.
 
     `joules` is the integral of `power`; `counter_joules` comes from the device's own
-    counter. `idle_watts` is what it draws with nothing to do.
+    counter. `idle_watts` is what it draws with nothing to do. `gaps` holds (start, length) in
+    seconds of the stretches in which the sensor was not read.
     """
 
     kind: ClassVar[str] = "energy"
@@ -207,6 +208,7 @@ class EnergyMeasurement(Measured):
     joules: float | None
     counter_joules: float | None
     idle_watts: float | None
+    gaps: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def joules_per_token(self) -> float | None:

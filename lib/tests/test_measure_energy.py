@@ -84,6 +84,8 @@ class FakeNvml(SimpleNamespace):
             "nvmlInit": lambda: None, "nvmlShutdown": lambda: self.asked.append("shutdown"),
             "nvmlDeviceGetHandleByUUID": lambda uuid: self.asked.append(uuid) or "handle",
             "nvmlDeviceGetHandleByIndex": lambda index: self.asked.append(index) or "handle",
+            "nvmlDeviceGetHandleByPciBusId": lambda bus: self.asked.append(bus) or "handle",
+            "nvmlDeviceGetCount": lambda: 1, "nvmlDeviceGetMigMode": lambda handle: (0, 0),
             "nvmlDeviceGetPowerUsage": lambda handle: 250_000,
             "nvmlDeviceGetTotalEnergyConsumption": lambda handle: next(counter), **more})
 
@@ -97,7 +99,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     fake = FakeNvml()
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setattr(torch.cuda, "get_device_properties",
-                        lambda device: SimpleNamespace(uuid="1234-abcd"))
+                        lambda device: SimpleNamespace(name="GPU", uuid="1234-abcd"))
     return fake
 
 
@@ -108,11 +110,84 @@ def test_the_sensor_is_that_of_the_same_gpu_and_speaks_watts_and_joules(nvml: Fa
     assert sensor.counter() == 5000.0
 
 
-def test_without_a_uuid_the_index_decides(nvml: FakeNvml,
-                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace())
+def has(monkeypatch: pytest.MonkeyPatch, **properties: Any) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties",
+                        lambda device: SimpleNamespace(**{"name": "GPU", **properties}))
+
+
+def test_without_a_uuid_the_place_on_the_bus_decides(
+        nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, pci_domain_id=0, pci_bus_id=0xC1, pci_device_id=0)
     energy.nvml_sensor(CUDA)
-    assert nvml.asked == [1]
+    assert nvml.asked == [b"00000000:C1:00.0"]
+
+
+def test_a_number_is_trusted_with_a_single_gpu_only(
+        nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA puts the fastest first and hides some; NVML's numbers are others."""
+    has(monkeypatch)
+    energy.nvml_sensor(CUDA)
+    assert nvml.asked == [0]
+    nvml.nvmlDeviceGetCount = lambda: 2
+    with pytest.raises(UnavailableError, match="UUID"):
+        energy.nvml_sensor(CUDA)
+    assert nvml.asked[-1] == "shutdown", "the library is let go of"
+
+
+def test_a_slice_of_a_gpu_does_not_get_the_whole_gpus_power(
+        nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, name="NVIDIA A100-SXM4-40GB MIG 1g.5gb", uuid="1234")
+    with pytest.raises(UnavailableError, match="MIG"):
+        energy.nvml_sensor(CUDA)
+    has(monkeypatch, name="NVIDIA A100-SXM4-40GB", uuid="GPU-1234")
+    energy.nvml_sensor(CUDA)
+    assert nvml.asked[-1] == b"GPU-1234"
+    nvml.nvmlDeviceGetMigMode = lambda handle: (1, 1)
+    with pytest.raises(UnavailableError, match="MIG"):
+        energy.nvml_sensor(CUDA)
+    nvml.nvmlDeviceGetMigMode = nvml.refuse  # a GPU that cannot be sliced
+    assert energy.nvml_sensor(CUDA).watts() == 250.0
+
+
+def test_an_amd_gpu_is_not_asked_through_nvml(nvml: FakeNvml,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.2")
+    with pytest.raises(UnavailableError, match="AMD"):
+        energy.nvml_sensor(CUDA)
+    assert nvml.asked == []
+
+
+def test_stretches_without_a_reading_are_named() -> None:
+    samples = [(0.3, 1.0), (0.35, 1.0), (1.35, 1.0), (1.4, 1.0)]
+    assert energy.gaps(samples, 1.45) == [(0.0, 0.3), (0.35, 1.0)]
+    assert energy.gaps(samples, 2.0)[-1] == (1.4, pytest.approx(0.6))
+    assert energy.gaps([], 1.0) == [(0.0, 1.0)]
+    assert energy.gaps([(k * energy.PERIOD, 1.0) for k in range(21)], 1.0) == []
+
+
+def test_a_sensor_that_falls_silent_leaves_its_gap_in_the_result(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reading after the third fails, but for the last: most of the time was not seen."""
+    monkeypatch.setattr(energy, "GAP", 0.02)
+    monkeypatch.setattr(energy, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(energy, "_SENSOR_SECONDS", 0.0)
+    readings = itertools.count()
+
+    def watts() -> float:
+        if next(readings) > 5:
+            raise RuntimeError("gone")
+        return 50.0
+
+    sensor = energy.Sensor(watts=watts, counter=lambda: None)
+    monkeypatch.setattr(energy, "nvml_sensor", lambda here: sensor)
+    found = energy.measure_energy(TINY, seconds=0.5, device="cpu")
+    assert found.gaps
+    assert found.gaps[-1][1] > 0.1
+    assert "without a reading" in found.notes["gaps"]
+    assert "failed" in found.notes
+    assert found.joules is not None
+    assert found.joules < 50.0 * found.seconds
+    assert results.load(json.dumps(found.to_json())) == found
 
 
 def test_a_gpu_without_sensor_or_counter_says_so(nvml: FakeNvml) -> None:
@@ -138,6 +213,7 @@ def test_steps_are_run_and_their_energy_divided_by_their_tokens(
                            close=lambda: closed.append(True))
     monkeypatch.setattr(energy, "nvml_sensor", lambda here: sensor)
     monkeypatch.setattr(energy, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(energy, "_SENSOR_SECONDS", 0.01)
     found = energy.measure_energy(TINY, seconds=0.15, device="cpu")
     assert found.steps >= 1
     assert found.tokens == found.steps * 8
@@ -155,6 +231,7 @@ def test_a_dead_sensor_gives_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     sensor = energy.Sensor(watts=broken, counter=lambda: None)
     monkeypatch.setattr(energy, "nvml_sensor", lambda here: sensor)
     monkeypatch.setattr(energy, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(energy, "_SENSOR_SECONDS", 0.01)
     found = energy.measure_energy(TINY, seconds=0.05, device="cpu")
     assert (found.joules, found.counter_joules, found.idle_watts) == (None, None, None)
     assert set(found.reasons) == {"joules", "counter_joules", "idle_watts"}

@@ -1,14 +1,21 @@
 """Energy of training steps: the power that an NVIDIA GPU reports, integrated over time.
 
-A thread reads NVML's power sensor while steps run; the integral over the readings is the
-energy. Newer GPUs also keep a counter of their own, which is read before and after and
+A thread reads NVML's power sensor while steps run; the integral over the readings, by
+trapezoids, is the energy. Stretches without a reading are bridged by their trapezoid and
+named. Newer GPUs also keep a counter of their own, which is read before and after and
 stands beside it. The sensor sees the GPU alone, not the host around it. Without NVML
 nothing is measured, and the result says why: a figure from a data sheet is no measurement.
+
+NVML's documentation (nvmlDeviceGetPowerUsage) says that from Ampere on, GA100 excepted, a
+reading is the average over a second. So before the clock runs, the GPU idles, or trains,
+for that long.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +34,11 @@ from .origin import origin
 from .step import own_random_state
 
 PERIOD = 0.05
-"""Seconds between readings. The sensor itself renews its value about every 20 to 100 ms."""
+"""Seconds between readings."""
+GAP = 4 * PERIOD
+"""A longer stretch between two readings is named: what happened in it was not seen."""
 _IDLE_SECONDS = 1.0
+_SENSOR_SECONDS = 1.0
 _MOST_KEPT = 2000
 
 
@@ -122,6 +132,12 @@ def integrate(samples: Sequence[tuple[float, float]]) -> float:
     return sum((b[0] - a[0]) * (a[1] + b[1]) / 2.0 for a, b in itertools.pairwise(samples))
 
 
+def gaps(samples: Sequence[tuple[float, float]], end: float) -> list[tuple[float, float]]:
+    """(start, length) in seconds of the unread stretches of [0, `end`] longer than `GAP`."""
+    times = [0.0, *(at for at, _ in samples), end]
+    return [(a, b - a) for a, b in itertools.pairwise(times) if b - a > GAP]
+
+
 def nvml_sensor(here: Device) -> Sensor:
     """NVML's power sensor of `here`, or `UnavailableError` saying what is missing.
 
@@ -131,18 +147,30 @@ def nvml_sensor(here: Device) -> Sensor:
     if here.type != "cuda":
         raise UnavailableError("A power sensor", f"NVML reads NVIDIA GPUs, this is {here.type}.",
                                "Measure at the wall socket, or on a machine with such a GPU.")
+    if torch.version.hip:
+        raise UnavailableError("A power sensor", "NVML reads NVIDIA GPUs, this one is AMD's.",
+                               "Measure at the wall socket, or with the vendor's own tool.")
     try:
         import pynvml
     except ImportError:
         raise UnavailableError("pynvml", "it asks the GPU for its power.",
                                "Install it with: pip install nvidia-ml-py") from None
+    refusal = "Virtual and some laptop GPUs have none."
     try:
         pynvml.nvmlInit()
+    except pynvml.NVMLError as problem:
+        raise UnavailableError("The GPU's power sensor", f"NVML says: {problem}.",
+                               refusal) from None
+    try:
         handle = _handle(pynvml, here.torch_device)
         pynvml.nvmlDeviceGetPowerUsage(handle)
     except pynvml.NVMLError as problem:
+        pynvml.nvmlShutdown()
         raise UnavailableError("The GPU's power sensor", f"NVML says: {problem}.",
-                               "Virtual and some laptop GPUs have none.") from None
+                               refusal) from None
+    except UnavailableError:
+        pynvml.nvmlShutdown()
+        raise
 
     def counter() -> float | None:
         try:
@@ -155,10 +183,39 @@ def nvml_sensor(here: Device) -> Sensor:
 
 
 def _handle(nvml: Any, device: torch.device) -> Any:
-    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    """NVML's handle of the GPU that PyTorch calls `device`; a slice of a GPU is refused.
+
+    By UUID, else by its place on the PCI bus. A number would do with a single GPU only: CUDA
+    counts what CUDA_VISIBLE_DEVICES shows and puts the fastest first, NVML counts all.
+    """
+    properties = torch.cuda.get_device_properties(device)
+    uuid = getattr(properties, "uuid", None)
+    place = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    if re.search(r"\bMIG\b", getattr(properties, "name", "")):
+        raise _shared(properties.name)
     if uuid is not None:
-        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
-    return nvml.nvmlDeviceGetHandleByIndex(device.index or 0)
+        text = str(uuid)
+        handle = nvml.nvmlDeviceGetHandleByUUID(
+            (text if text.startswith("GPU-") else f"GPU-{text}").encode())
+    elif None not in place:
+        handle = nvml.nvmlDeviceGetHandleByPciBusId(
+            "{:08X}:{:02X}:{:02X}.0".format(*place).encode())
+    elif nvml.nvmlDeviceGetCount() == 1:
+        handle = nvml.nvmlDeviceGetHandleByIndex(0)
+    else:
+        raise UnavailableError(
+            "The right GPU's power sensor", "this PyTorch does not tell which of several GPUs it "
+            "uses.", "Install a newer PyTorch, which names the GPU by its UUID.")
+    with contextlib.suppress(nvml.NVMLError):  # GPUs that cannot be sliced say so by an error
+        if nvml.nvmlDeviceGetMigMode(handle)[0]:
+            raise _shared(properties.name)
+    return handle
+
+
+def _shared(name: str) -> UnavailableError:
+    return UnavailableError(
+        "Power of a slice of a GPU", f"the sensor of {name} is the whole GPU's, whose other "
+        "slices may be at work.", "Measure on a GPU that is not in MIG mode.")
 
 
 def _with(sensor: Sensor, config: RunConfig, here: Device, seconds: float) -> EnergyMeasurement:
@@ -167,15 +224,19 @@ def _with(sensor: Sensor, config: RunConfig, here: Device, seconds: float) -> En
         torch.manual_seed(0)
         train = gpt2_step.build(config, target)
         batches = gpt2_step.random_batches(config, target)
+        timing.synchronise(target)
+        time.sleep(_SENSOR_SECONDS)
         with Sampler(sensor.watts) as before:
             time.sleep(_IDLE_SECONDS)
-        for _ in range(3):
+        began, warm = time.perf_counter(), 0
+        while warm < 3 or time.perf_counter() - began < _SENSOR_SECONDS:
             train(batches)
-        timing.synchronise(target)
+            timing.synchronise(target)
+            warm += 1
         steps, first = 0, sensor.counter()
         began = time.perf_counter()
         with Sampler(sensor.watts) as during:
-            while time.perf_counter() - began < seconds:
+            while time.perf_counter() - began < seconds or not steps:
                 train(batches)
                 timing.synchronise(target)  # else the host queues hours of work
                 steps += 1
@@ -191,12 +252,20 @@ def _with(sensor: Sensor, config: RunConfig, here: Device, seconds: float) -> En
     idle = [watts for _, watts in before.samples]
     if not idle:
         reasons["idle_watts"] = "Not measured: the sensor gave no reading before the steps."
+    unseen = gaps(during.samples, took)
     thinned = during.samples[::max(1, len(during.samples) // _MOST_KEPT)]
     notes = {"scope": "The GPU alone: not the host, the power supply's losses, or cooling."}
+    if unseen and joules is not None:
+        whole = sum(length for _, length in unseen)
+        notes["gaps"] = (
+            f"{len(unseen)} stretches of more than {GAP:g} s without a reading, the longest "
+            f"{max(length for _, length in unseen):.2g} s, {100 * whole / took:.0f} % of the time "
+            "in all. Between the readings around one the integral takes a straight line; before "
+            "the first and after the last it counts nothing.")
     if during.failed:
         notes["failed"] = f"{during.failed} readings failed and are left out of the integral."
     return EnergyMeasurement(
         **origin(here), config=config.to_json(), steps=steps,
         tokens=steps * config.tokens_per_step, seconds=took, power=thinned, joules=joules,
         counter_joules=counted, idle_watts=sum(idle) / len(idle) if idle else None,
-        reasons=reasons, notes=notes)
+        gaps=unseen[:_MOST_KEPT], reasons=reasons, notes=notes)
