@@ -104,11 +104,12 @@ RIVALS: dict[str, Callable[[RunConfig, str], Rival]] = {
 
 
 def _ours(config: RunConfig, device: str, *, compiled: bool) -> Rival:
-    from ironlaw.commands._attention import quickest
+    from ironlaw.commands._attention import quickest, quickest_rows
     from ironlaw.measure import matmul
 
-    attention = quickest(torch.device(device).type)
-    config = config.replace(attention=attention, optimizer="adamw-fused")
+    kind = torch.device(device).type
+    config = config.replace(attention=quickest(kind), optimizer="adamw-fused",
+                            loss_rows=quickest_rows(kind))
     # As the trainer does, for as long as this process lives.
     mode = contextlib.ExitStack().enter_context(
         matmul.exact_float32_products(torch.device(device)))
@@ -120,9 +121,10 @@ def _ours(config: RunConfig, device: str, *, compiled: bool) -> Rival:
     def call() -> None:
         train(batches)
 
-    return call, {"attention": attention, "clip": "1.0", "optimizer": config.optimizer,
+    return call, {"attention": config.attention, "clip": "1.0", "optimizer": config.optimizer,
                   "compile": "yes" if train.compiled else f"no {train.not_compiled}".strip(),
-                  "loss": "cross_entropy over all logits",
+                  "loss": (f"in slices of {config.loss_rows} tokens" if config.loss_rows
+                           else "cross_entropy over all logits"),
                   "float32_matmul_precision": f"{mode} (exact float32 products)",
                   "allocator": "freed memory is kept (glibc)", "zero_grad": "set_to_none=True"}
 

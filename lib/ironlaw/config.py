@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,7 +20,12 @@ from .transformer import MODELS, Shape, model
 
 PRECISIONS = ("fp32", "amp-bf16", "amp-fp16", "pure-bf16", "document")
 ATTENTIONS = ("flash", "materialised")
+"""The two ways that the course compares: S x S scores in tiles, or written to memory."""
+ATTENTION_FORMS = (*ATTENTIONS, "tiled")
+"""Also "tiled": the fused kernel's algorithm spelled out in Python, to read and to try."""
 RECOMPUTES = ("none", "selective", "every-block", "sqrt")
+"""The policies with names of their own; "every-4" re-runs four blocks at a time."""
+_EVERY = re.compile(r"every-([1-9][0-9]{0,3})")
 TRAINABLE_OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw",
                         "adamw-foreach", "adamw-fused")
 OPTIMIZERS = (*TRAINABLE_OPTIMIZERS, "adafactor", "adam-8bit", "galore")
@@ -27,6 +34,24 @@ OPTIMIZERS = (*TRAINABLE_OPTIMIZERS, "adafactor", "adam-8bit", "galore")
 def _flag(default: Any, help: str, choices: Iterable[str] | None = None) -> Any:
     metadata = {"help": help, "choices": tuple(choices) if choices else None}
     return field(default=default, metadata=metadata)
+
+
+def blocks_per_segment(recompute: str, layers: int) -> int | None:
+    """How many blocks of `layers` the policy re-runs together; None where it re-runs none whole.
+
+    1 for "every-block", ceil(sqrt(layers)) for "sqrt", K for "every-K" (at most all of them).
+    Raises `InputError` for a policy that there is not.
+    """
+    named = {"none": None, "selective": None, "every-block": 1,
+             "sqrt": math.ceil(math.sqrt(layers))}
+    if recompute in named:
+        return named[recompute]
+    found = _EVERY.fullmatch(recompute) if isinstance(recompute, str) else None
+    if found is None:
+        raise InputError("recompute", recompute, "one of " + ", ".join(map(repr, RECOMPUTES))
+                         + ", or 'every-K' with a whole number K of blocks",
+                         "For example every-4: the inputs of every fourth block are kept.")
+    return min(int(found[1]), layers)
 
 
 @dataclass(frozen=True)
@@ -47,8 +72,12 @@ class RunConfig:
     accumulate: int = _flag(1, "micro-batches per optimizer step")
     precision: str = _flag("fp32", "number formats; 'document' is the 2+2+4+8 byte recipe",
                            PRECISIONS)
-    attention: str = _flag("flash", "tiled (flash) or materialised S x S scores", ATTENTIONS)
-    recompute: str = _flag("none", "what the backward pass recomputes", RECOMPUTES)
+    attention: str = _flag("flash", "fused tiles (flash), materialised S x S scores, or the "
+                           "tiles spelled out to be read (tiled, slow)", ATTENTION_FORMS)
+    recompute: str = _flag("none", "what the backward pass recomputes: " + ", ".join(RECOMPUTES)
+                           + ", or every-K for K blocks at a time")
+    loss_rows: int = _flag(0, "tokens whose logits are held at once, each slice giving its part "
+                           "of loss and gradient; 0: all")
     optimizer: str = _flag("adamw", "update rule", OPTIMIZERS)
     device: str = _flag("this", "an accelerator of the catalogue, or 'this' device")
 
@@ -57,8 +86,10 @@ class RunConfig:
             allowed = item.metadata["choices"]
             if allowed:
                 choice(item.name, getattr(self, item.name), allowed)
+        blocks_per_segment(self.recompute, 1)
         for name in ("batch", "accumulate"):
             count(name, getattr(self, name))
+        count("loss_rows", self.loss_rows, low=0)
         for name in ("layers", "width", "heads", "vocab", "seq"):
             if getattr(self, name) is not None:
                 count(name, getattr(self, name))
@@ -107,7 +138,7 @@ class RunConfig:
                 continue
             kind: type = int if "int" in str(item.type) else str
             shown = "" if item.default is None else f" (default: {item.default})"
-            parser.add_argument(f"--{item.name}", type=kind, default=item.default,
+            parser.add_argument(f"--{item.name.replace('_', '-')}", type=kind, default=item.default,
                                 choices=item.metadata["choices"],
                                 help=item.metadata["help"] + shown)
 

@@ -66,6 +66,13 @@ def test_every_rival_trains_and_tells_its_options(benchmarks: None) -> None:
         seen.append(loss.item())
         return loss
 
+    sliced = GPT.loss_of_features
+
+    def ours(model: GPT, *given: torch.Tensor) -> torch.Tensor:
+        loss = sliced(model, *given)
+        seen.append(loss.item())
+        return loss
+
     told = {}
     try:
         for name in ("nanogpt_style", "transformers", "ours"):
@@ -73,6 +80,7 @@ def test_every_rival_trains_and_tells_its_options(benchmarks: None) -> None:
             seen.clear()
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(torch.nn.functional, "cross_entropy", watched)
+                patch.setattr(GPT, "loss_of_features", ours)
                 for _ in range(8):
                     call()
             assert len(seen) == 8

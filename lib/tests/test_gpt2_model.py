@@ -203,7 +203,9 @@ def test_dropout_acts_in_training_only() -> None:
     ({"attention": "flsh"}, "attention"),
     ({"recompute": "all"}, "recompute"),
     ({"dropout": 1.0}, "dropout"),
-    ({"loss_rows": 0}, "loss_rows"),
+    ({"loss_rows": -1}, "loss_rows"),
+    ({"recompute": "every-0"}, "recompute"),
+    ({"attention": "tiled", "dropout": 0.1}, "dropout"),
 ])
 def test_bad_switches_are_named(changes: dict[str, object], named: str) -> None:
     with pytest.raises(InputError) as caught:

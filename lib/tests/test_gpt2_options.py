@@ -34,13 +34,13 @@ def built(config: RunConfig = TINY, **options: object) -> TrainingStep:
     return build(config, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("loss_rows", [None, 10])
+@pytest.mark.parametrize("loss_rows", [0, 10])
 @pytest.mark.parametrize("name", ["fp32", "amp-bf16", "amp-fp16", "pure-bf16"])
 def test_a_padded_vocabulary_changes_neither_loss_nor_gradient(
-    name: str, loss_rows: int | None
+    name: str, loss_rows: int
 ) -> None:
     config = TINY.replace(precision=name)
-    plain, padded = built(config), built(config, pad_vocab=True, loss_rows=loss_rows)
+    plain, padded = built(config), built(config.replace(loss_rows=loss_rows), pad_vocab=True)
     assert padded.model.token_embedding.weight.shape == (320, 32)
     batches = random_batches(config)
     tolerance = 1e-6 if name == "fp32" else 2e-2
@@ -136,14 +136,14 @@ def test_the_options_reach_a_run_and_its_checkpoint(
     monkeypatch.setenv("CXX", "no-such-compiler")
     run = RunConfig(layers=1, width=32, heads=2, vocab=4100, batch=2, seq=32)
     plain = TrainSettings(run=run, steps=6, corpus=str(text), checkpoint_every=3)
-    chosen = TrainSettings(run=run, steps=6, corpus=str(text), checkpoint_every=3, loss_rows=16,
-                           pad_vocab=True, compile=True)
+    chosen = TrainSettings(run=run.replace(loss_rows=16), steps=6, corpus=str(text),
+                           checkpoint_every=3, pad_vocab=True, compile=True)
     said: list[str] = []
     expected = train.train(plain, tmp_path / "plain")
     found = train.train(chosen, tmp_path / "chosen", say=said.append)
     for (_, a), (_, b) in zip(expected.losses, found.losses, strict=True):
         assert a == pytest.approx(b, rel=1e-4)
-    assert found.config["loss_rows"] == 16
+    assert found.config["run"]["loss_rows"] == 16
     assert any("no-such-compiler was not found" in line for line in said)
     assert "no-such-compiler" in found.notes["compile"]
     state = checkpoint.load(checkpoint.saved(tmp_path / "chosen")[0])
@@ -151,12 +151,12 @@ def test_the_options_reach_a_run_and_its_checkpoint(
     model = checkpoint.load_model(tmp_path / "chosen")
     assert model(torch.zeros(1, 4, dtype=torch.long)).shape == (1, 4, 4100)
     with pytest.raises(InputError, match="pad_vocab"):
-        train.train(TrainSettings(run=run, steps=6, corpus=str(text), loss_rows=16, compile=True),
-                    tmp_path / "chosen", resume=True)
+        train.train(TrainSettings(run=run.replace(loss_rows=16), steps=6, corpus=str(text),
+                                  compile=True), tmp_path / "chosen", resume=True)
 
 
 @pytest.mark.parametrize(("changes", "named"), [
-    ({"loss_rows": 0}, "loss_rows"), ({"rewinds": -1}, "rewinds"),
+    ({"rewinds": -1}, "rewinds"),
     ({"skip_batches": -1}, "skip_batches"),
 ])
 def test_bad_options_are_named(changes: dict[str, int], named: str) -> None:
@@ -179,7 +179,7 @@ def test_the_flags_make_the_settings_and_a_resumed_run_keeps_them(
     assert "Not compiled  torch.compile needs a C++ compiler" in shown
     saved = checkpoint.settings_of(Path(out))
     assert saved is not None
-    assert (saved.rewinds, saved.skip_batches, saved.loss_rows, saved.pad_vocab,
+    assert (saved.rewinds, saved.skip_batches, saved.run.loss_rows, saved.pad_vocab,
             saved.compile) == (2, 7, 16, True, True)
     assert cli.main(["train", "--resume", "--out", out, "--json"]) == 0
     capsys.readouterr()

@@ -16,9 +16,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--skip-batches", type=int, metavar="N",
         help="steps' worth of text to leave out after a spike, beside what was read since the "
              "checkpoint (default: 5)")
-    add("--loss-rows", type=int, metavar="ROWS",
-        help="compute the loss over ROWS tokens at a time: less memory for logits, and the head "
-             "is computed twice (default: all at once)")
     add("--pad-vocab", action="store_true", default=None,
         help="round the embedding up to a multiple of 64 rows, which GPUs multiply faster; the "
              "loss stays the same")

@@ -7,24 +7,22 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from typing import Any
 
 from .. import compare, workspace
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError
 from ..predict import flops
+from ..predict.peak import step_memory
 from ..results import DeviceProfile, StepMeasurement
 from ..transformer import MODELS
 from . import _attention, _room
 
-_NO_MEMORY = "This command compares FLOPs and time; it does not measure memory."
-
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw compare`."""
-    RunConfig.add_flags(parser, [f.name for f in fields(RunConfig) if f.name != "attention"])
-    _attention.add_flag(parser)
+    RunConfig.add_flags(parser, _attention.other_flags())
+    _attention.add_flags(parser)
     parser.add_argument("--steps", type=int, default=20,
                         help="steps that are timed, after warm-up (default: 20)")
     parser.add_argument("--on", metavar="KIND", help="where to run: cpu, cuda, cuda:N or mps "
@@ -42,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from ..measure.device import find, free_bytes
 
     here, asked = find(args.on), args.attention is not None
-    args.attention = args.attention or _attention.quickest(here.type)
+    _attention.fill(args, here.type)
     config = RunConfig.from_flags(args)
     _on_this_device(config, here.catalogue_name)
     _say("Comparing with " + _attention.described(config.attention, here.type, asked=asked))
@@ -68,16 +66,17 @@ def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, An
     """The JSON of this command: both sides under the same keys, then the rows.
 
     Each side holds `flops_per_token`, `flops_per_step` (model FLOP),
-    `hardware_flops_per_step`, `memory_bytes`, `step_seconds`, `tokens_per_second`,
-    `mfu` and `peak_source`; a null has its reason under `reasons`.
+    `hardware_flops_per_step`, `memory_bytes` (by kind, and their peak), `step_seconds`,
+    `tokens_per_second`, `mfu` and `peak_source`; a null has its reason under `reasons`.
+    `residual_split` says what each difference consists of: by row, then by part.
     """
     config = RunConfig.from_json(measured.config)
     step, rate, mfu = (laid.row(k) for k in ("step_seconds", "tokens_per_second", "mfu"))
     per_step = flops.per_token(config.shape, config.sequence) * config.tokens_per_step
     again = flops.recomputed_per_step(config.shape, config.batch, config.sequence,
                                       config.recompute, config.attention) * config.accumulate
-    reasons = {"memory_bytes": _NO_MEMORY}
-    for row in (step, rate, mfu):
+    memory, reasons = laid.memory, dict(laid.memory.reasons) if laid.memory else {}
+    for row in (step, rate, mfu, laid.row("memory_bytes")):
         if row.reason:
             reasons[row.key] = row.reason
     peak = laid.peak_source
@@ -85,19 +84,23 @@ def outputs(laid: compare.Comparison, measured: StepMeasurement) -> dict[str, An
         "config": measured.config,
         "predicted": {
             "flops_per_token": laid.row("flops_per_token").predicted, "flops_per_step": per_step,
-            "hardware_flops_per_step": per_step + again, "memory_bytes": None,
+            "hardware_flops_per_step": per_step + again,
+            "memory_bytes": step_memory(config).to_json(),
             "step_seconds": step.predicted, "tokens_per_second": rate.predicted,
             "mfu": mfu.predicted, "peak_source": peak,
         },
         "measured": {
             "flops_per_token": measured.flops_per_token,
             "flops_per_step": measured.flops_per_step,
-            "hardware_flops_per_step": measured.hardware_flops_per_step, "memory_bytes": None,
+            "hardware_flops_per_step": measured.hardware_flops_per_step,
+            "memory_bytes": memory.memory_bytes if memory else None,
             "step_seconds": measured.step_seconds,
             "tokens_per_second": measured.tokens_per_second,
             "mfu": measured.mfu, "peak_source": peak,
         },
         "residuals": {row.key: row.residual for row in laid.rows},
+        "residual_split": {row.key: {part.name: part.amount for part in row.parts}
+                           for row in laid.rows if row.parts},
         "reasons": reasons,
         "comparison": laid.to_json(),
         "measurement": measured.to_json(),

@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import workspace
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError
 from ..results import MemoryMeasurement, StepMeasurement
 from ..units import duration, gibibytes, gigabytes, percent, si, significant
-from . import _room
+from . import _attention, _room
+
+if TYPE_CHECKING:
+    from ..measure.device import Device
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw measure`."""
-    RunConfig.add_flags(parser)
+    RunConfig.add_flags(parser, _attention.other_flags())
+    _attention.add_flags(parser)
     parser.add_argument("--backend", choices=("tracker", "device"), default="tracker",
                         help="tracker: fake tensors, memory and FLOP of any size without a GPU; "
                              "device: real steps on the device here (default: tracker)")
@@ -34,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from ..gpt2.runtime import prepare
 
     prepare()  # has an effect only before torch comes in
+    _attention.fill(args, _where(args.on).type if args.backend == "device"
+                    else _attention.device_type(args.device))
     found = outputs(RunConfig.from_flags(args), args.backend, args.on, args.steps,
                     args.force)
     if args.json:
@@ -54,16 +60,11 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
         raise InputError("on", on, "left out with --backend tracker, which runs on no device",
                          "Add --backend device to take real steps, or leave out --on.")
     from ..measure import flops
-    from ..measure.device import find, free_bytes
+    from ..measure.device import free_bytes
     from ..measure.memory import measure_memory
 
     if backend == "device":
-        try:
-            here = find(on)
-        except InputError as problem:
-            if on is None:  # the environment variable's fault, and not the flag's
-                raise
-            raise InputError("on", problem.value, problem.allowed) from None
+        here = _where(on)
         if config.device not in ("this", here.catalogue_name):
             raise InputError("device", config.device, "'this' when a step is measured",
                              "Choose where to run with --on; `ironlaw predict` takes any device.")
@@ -98,6 +99,17 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
         "memory": memory.to_json(),
         "measurement": step.to_json() if step else None,
     }
+
+
+def _where(on: str | None) -> Device:
+    from ..measure.device import find
+
+    try:
+        return find(on)
+    except InputError as problem:
+        if on is None:  # the environment variable's fault, and not the flag's
+            raise
+        raise InputError("on", problem.value, problem.allowed) from None
 
 
 def _timed(config: RunConfig, on: str | None, steps: int) -> StepMeasurement:

@@ -11,11 +11,13 @@ from ..config import RunConfig
 from ..errors import InputError, fraction
 from ..predict import flops, peak, plan, step_time
 from ..units import duration, gibibytes, gigabytes, percent, si, significant
+from . import _attention
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw predict`."""
-    RunConfig.add_flags(parser)
+    RunConfig.add_flags(parser, _attention.other_flags())
+    _attention.add_flags(parser)
     parser.add_argument("--eta", type=float,
                         help="share of the peak that the device sustains, in (0, 1]")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -23,6 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict and print; the exit status is 0."""
+    _attention.fill(args, _attention.device_type(args.device))
     found = outputs(RunConfig.from_flags(args), args.eta)
     if args.json:
         print(json.dumps(found, indent=1))

@@ -26,13 +26,13 @@ CONTINUATION = 60
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
 _RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout",
-              "rewinds", "skip_batches", "loss_rows", "pad_vocab", "compile")
+              "rewinds", "skip_batches", "pad_vocab", "compile")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     RunConfig.add_flags(parser, _STEP_FLAGS)
-    _attention.add_flag(parser)
+    _attention.add_flags(parser)
     add("--optimizer", choices=TRAINABLE_OPTIMIZERS, help="update rule (default: adamw-fused)")
     add("--steps", type=int, help="optimizer steps (default: 200)")
     add("--lr", type=float, dest="learning_rate",
@@ -112,13 +112,14 @@ def _settings(args: argparse.Namespace, out: Path, device_type: str) -> tuple[Tr
     """What the flags say, flags left out being as in the checkpoint that is resumed, if any."""
     from ..gpt2 import checkpoint
 
-    step = _given(args, (*_STEP_FLAGS, "attention", "optimizer"))
+    step = _given(args, (*_STEP_FLAGS, "attention", "loss_rows", "optimizer"))
     rest = _given(args, _RUN_FLAGS)
     if rest.get("corpus", STANDARD_LIBRARY) != STANDARD_LIBRARY:
         rest["corpus"] = str(Path(rest["corpus"]).resolve())
     base = checkpoint.settings_of(out) if args.resume else None
     if base is None:
-        step = {"optimizer": "adamw-fused", "attention": _attention.quickest(device_type), **step}
+        step = {"optimizer": "adamw-fused", "attention": _attention.quickest(device_type),
+                "loss_rows": _attention.quickest_rows(device_type), **step}
         return TrainSettings(run=RunConfig(**step), **rest), False
     kept = {f.name: getattr(base, f.name) for f in fields(base) if f.name != "run"}
     return TrainSettings(run=base.run.replace(**step), **{**kept, **rest}), True

@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from ..config import ATTENTIONS, RECOMPUTES
+from ..config import ATTENTION_FORMS, blocks_per_segment
 from ..errors import InputError, choice, count, number
 from ..transformer import Shape
+from .loss import IGNORED, summed_in_slices
+from .tiled_attention import tiled_attention
 
-IGNORED = -100
-"""A target of this value is not predicted and does not count in the loss."""
 VOCAB_MULTIPLE = 64
 """A padded vocabulary is a multiple of this: 50,257 becomes 50,304."""
 
@@ -41,7 +41,8 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape, attention: str, recompute: str, dropout: float) -> None:
         super().__init__()
         self.heads = shape.heads
-        self.fused = attention == "flash"
+        self.form = attention
+        self.fused = attention != "materialised"  # no S x S matrix is ever whole
         self.recompute_scores = recompute == "selective" and not self.fused
         self.dropout = dropout
         self.qkv = nn.Linear(shape.width, 3 * shape.width)
@@ -51,7 +52,9 @@ class Attention(nn.Module):
         batch, seq, width = x.shape
         qkv = self.qkv(x).view(batch, seq, 3, self.heads, width // self.heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)  # each [B, H, S, d / H]
-        if self.fused:
+        if self.form == "tiled":
+            y = tiled_attention(q, k, v)
+        elif self.fused:
             active = self.dropout if self.training else 0.0
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=active)
         elif self.recompute_scores and torch.is_grad_enabled():
@@ -110,12 +113,13 @@ class GPT(nn.Module):
     """A GPT-2 of the given `shape`, randomly initialised from torch's global generator.
 
     `attention`: "flash" calls torch's scaled_dot_product_attention, which picks the best
-    fused kernel of the device; "materialised" writes the S x S scores to memory.
-    `recompute`: "none"; "selective" drops the S x S matrices (with "flash" there are none,
-    so nothing changes); "every-block" keeps only the input of each block; "sqrt" only
-    that of every ceil(sqrt(N_L))-th block. `dropout` is a probability, 0 for none.
-    `loss_rows`: tokens per slice of the loss. None holds all B S x V logits at once; a
-    number holds that many rows at a time and computes the head twice.
+    fused kernel of the device; "materialised" writes the S x S scores to memory; "tiled" is
+    flash's algorithm spelled out (`tiled_attention`), to read and slow, without dropout.
+    `recompute`: "none"; "selective" drops the S x S matrices (only "materialised" has any);
+    "every-block" keeps only the input of each block, "every-K" that of every K-th, "sqrt" of
+    every ceil(sqrt(N_L))-th. `dropout` is a probability, 0 for none.
+    `loss_rows`: tokens per slice of the loss. 0 or None holds all B S x V logits at once, as
+    PyTorch's own cross-entropy; a number that many rows at a time (see `loss`).
     `pad_vocab`: the token embedding gets rows up to a multiple of `VOCAB_MULTIPLE`, for
     matrix units that are quicker on round sizes. No token uses them and they never get any
     probability, so that loss and gradients are those of the model without them.
@@ -128,14 +132,17 @@ class GPT(nn.Module):
         attention: str = "flash",
         recompute: str = "none",
         dropout: float = 0.0,
-        loss_rows: int | None = None,
+        loss_rows: int | None = 0,
         pad_vocab: bool = False,
     ) -> None:
         super().__init__()
-        choice("attention", attention, ATTENTIONS)
-        choice("recompute", recompute, RECOMPUTES)
+        choice("attention", attention, ATTENTION_FORMS)
+        blocks_per_segment(recompute, shape.layers)  # refuses what is no policy
         self.dropout = number("dropout", dropout, low=0.0, high=0.99)
-        self.loss_rows = None if loss_rows is None else count("loss_rows", loss_rows)
+        if self.dropout and attention == "tiled":
+            raise InputError("dropout", dropout, "0 with tiled attention, which drops no weights",
+                             "Choose --attention materialised or flash to train with dropout.")
+        self.loss_rows = count("loss_rows", loss_rows or 0, low=0)
         self.shape, self.attention, self.recompute = shape, attention, recompute
         self.token_embedding = nn.Embedding(shape.vocab, shape.width)
         self.position_embedding = nn.Embedding(shape.context, shape.width)
@@ -192,10 +199,9 @@ class GPT(nn.Module):
         return self.norm(self._through_blocks(x, mask))
 
     def _through_blocks(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        size = {"every-block": 1, "sqrt": math.ceil(math.sqrt(self.shape.layers))}
-        if self.recompute not in size or not torch.is_grad_enabled():
+        step = blocks_per_segment(self.recompute, self.shape.layers)
+        if step is None or not torch.is_grad_enabled():
             return self._run(0, self.shape.layers, x, mask)
-        step = size[self.recompute]
         for first in range(0, self.shape.layers, step):
             last = min(first + step, self.shape.layers)
             x = recomputed(self._run, self.dropout, first, last, x, mask)
@@ -222,19 +228,18 @@ class GPT(nn.Module):
 
         A float32 scalar in every precision. With no target left it is 0, not NaN.
         """
-        x = self.features(tokens).flatten(0, 1)
-        wanted = targets.flatten()
-        if self.loss_rows is None:
-            total = self._summed_loss(x, wanted)
-        else:
-            slices = zip(x.split(self.loss_rows), wanted.split(self.loss_rows), strict=True)
-            parts = [recomputed(self._summed_loss, 0.0, *pair) for pair in slices]
-            total = torch.stack(parts).sum()
-        return total / (wanted != IGNORED).sum().clamp(min=1)
+        return self.loss_of_features(self.features(tokens), targets)
 
-    def _summed_loss(self, x: Tensor, targets: Tensor) -> Tensor:
-        logits = self.head(x).float()
-        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+    def loss_of_features(self, x: Tensor, targets: Tensor) -> Tensor:
+        """The mean cross-entropy from what the head reads, `features`: [B, S, d]."""
+        x, wanted = x.flatten(0, 1), targets.flatten()
+        if self.loss_rows:
+            total = summed_in_slices(x, self.token_embedding.weight, self.no_such_token, wanted,
+                                     self.loss_rows)
+        else:
+            total = functional.cross_entropy(self.head(x).float(), wanted, ignore_index=IGNORED,
+                                             reduction="sum")
+        return total / (wanted != IGNORED).sum().clamp(min=1)
 
 
 def drop(x: Tensor, probability: float, training: bool) -> Tensor:

@@ -29,7 +29,7 @@ class TrainSettings:
 
     `rewinds` is how often the run may go back to a checkpoint after a spike of the loss (0:
     never; see `watch`), leaving out the text since then and that of `skip_batches` more steps.
-    `loss_rows`, `pad_vocab` and `compile` change how a step is computed, and with it only the
+    `pad_vocab` and `compile` change how a step is computed, and with it only the
     last digits of its result: see `model.GPT` and `step.TrainingStep`.
     """
 
@@ -45,7 +45,6 @@ class TrainSettings:
     checkpoint_every: int = 50
     rewinds: int = 0
     skip_batches: int = 5
-    loss_rows: int | None = None
     pad_vocab: bool = False
     compile: bool = False
 
@@ -62,8 +61,6 @@ class TrainSettings:
         if self.rewinds and not self.checkpoint_every:
             raise InputError("checkpoint_every", 0, "at least 1 when a run may go back",
                              "Rewinding needs checkpoints: give --checkpoint-every 50.")
-        if self.loss_rows is not None:
-            count("loss_rows", self.loss_rows)
         not_negative("weight_decay", self.weight_decay)
         not_negative("clip", self.clip)
         number("dropout", self.dropout, low=0.0, high=0.99)

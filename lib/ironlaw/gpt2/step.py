@@ -29,8 +29,9 @@ class TrainingStep:
 
     `clip` is the largest norm that the whole gradient may have, None for no limit.
     With `compile` the forward and backward passes go through `torch.compile`, where it can
-    work; else `not_compiled` says why and they run as they stand. Compiled code adds in
-    another order, so the last digits of a loss may differ.
+    work (a loss in slices stays as it is: it has its own order of work); else `not_compiled`
+    says why and they run as they stand. Compiled code adds in another order, so the last
+    digits of a loss may differ.
     After a call `gradient_norm` holds the norm before clipping (a tensor), or None.
     """
 
@@ -55,7 +56,7 @@ class TrainingStep:
         if compile:
             self.not_compiled = compiling.obstacle(precision, next(model.parameters()).device)
             if not self.not_compiled:
-                self._compiled_loss = torch.compile(model.loss)
+                self._compiled_loss = _compiled(model)
 
     @property
     def compiled(self) -> bool:
@@ -95,6 +96,13 @@ class TrainingStep:
         self.optimizer.zero_grad(set_to_none=True)
 
 
+def _compiled(model: GPT) -> Callable[[Tensor, Tensor], Tensor]:
+    if not model.loss_rows:
+        return torch.compile(model.loss)
+    features = torch.compile(model.features)
+    return lambda tokens, targets: model.loss_of_features(features(tokens), targets)
+
+
 def build(
     config: RunConfig,
     device: torch.device | str = "cpu",
@@ -103,20 +111,19 @@ def build(
     weight_decay: float = 0.1,
     clip: float | None = 1.0,
     dropout: float = 0.0,
-    loss_rows: int | None = None,
     pad_vocab: bool = False,
     compile: bool = False,
 ) -> TrainingStep:
     """The model, optimizer and formats that `config` describes, on `device`.
 
     Weights come from torch's global generator: call `torch.manual_seed` first for a
-    repeatable run. `loss_rows` and `pad_vocab` as in `GPT`, `compile` as in `TrainingStep`.
+    repeatable run. `pad_vocab` as in `GPT`, `compile` as in `TrainingStep`.
     `config.device` names a catalogue entry for predictions and is not
     read here.
     """
     precision = formats.of(config.precision, device)
     model = GPT(config.shape, attention=config.attention, recompute=config.recompute,
-                dropout=dropout, loss_rows=loss_rows, pad_vocab=pad_vocab)
+                dropout=dropout, loss_rows=config.loss_rows, pad_vocab=pad_vocab)
     model = precision.prepare(model).to(device)  # type: ignore[assignment]
     optimizer = optimizers.make(model, config.optimizer, learning_rate,
                                 weight_decay=weight_decay)

@@ -97,8 +97,7 @@ class Trainer:
             self.train_step = step.build(
                 run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
                 weight_decay=settings.weight_decay, clip=settings.clip or None,
-                loss_rows=settings.loss_rows, pad_vocab=settings.pad_vocab,
-                compile=settings.compile)
+                pad_vocab=settings.pad_vocab, compile=settings.compile)
         if self.train_step.not_compiled:
             say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
         self.watch = LossWatch(settings)

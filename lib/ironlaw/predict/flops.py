@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..config import ATTENTION_FORMS, blocks_per_segment
 from ..errors import InputError, choice, count, fraction, number
 from ..transformer import Shape
 
@@ -157,14 +158,14 @@ def recomputed_per_step(
     segment, and `selective` repeats Q K^T but not A V. With tiled attention there is
     no S x S tensor to drop, and `selective` adds nothing.
     """
-    choice("recompute", recompute, ("none", "selective", "every-block", "sqrt"))
-    choice("attention", attention, ("flash", "materialised"))
-    if recompute == "none" or (recompute == "selective" and attention == "flash"):
-        return 0.0
-    if recompute == "selective":
+    together = blocks_per_segment(recompute, shape.layers)
+    choice("attention", attention, ATTENTION_FORMS)
+    if recompute == "selective" and attention == "materialised":
         return shape.layers * attention_scores(batch, 1, seq, shape.width)
+    if together is None:
+        return 0.0
     n = shape.layers
-    segments = n if recompute == "every-block" else -(-n // math.ceil(math.sqrt(n)))
+    segments = -(-n // together)
     closing = matmul(count("batch", batch) * count("seq", seq), 4 * shape.width, shape.width)
     return n * block_forward(batch, seq, shape.width) - segments * closing
 

@@ -1,0 +1,121 @@
+"""The loss in slices: the head, cross-entropy and both their gradients, a few rows at a time.
+
+The logits of a step are its largest tensor: B S rows of V numbers. Written the usual way
+they exist three times at the fullest moment (themselves, their log-softmax, their
+gradient), and every pass over them is a pass over main memory. But the gradient of
+cross-entropy needs nothing from later on: it is softmax(logits) minus one at the target, known
+as soon as a row's logits are. So each slice of rows goes all the way at once, in one
+buffer that every slice uses again:
+
+    logits -> exp(logits - max) -> loss of the rows
+                                -> their part of dx = p W and of dW = p^T x
+
+What stays for backward is dx and dW, each as large as its tensor and no larger. Unlike
+recomputation this computes nothing twice.
+
+Source: the identity is textbook; doing it in the forward pass follows Hsu et al. 2024,
+"Liger Kernel: Efficient Triton Kernels for LLM Training", section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORED = -100
+"""A target of this value is not predicted and does not count in the loss."""
+
+
+def summed_in_slices(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
+                     rows: int) -> Tensor:
+    """Cross-entropy in nats of softmax(x weight^T + bias), summed over `targets`: a scalar.
+
+    `x` [N, d], `weight` [V, d], `bias` [V] or None (it gets no gradient), `targets` [N], of
+    which those equal to `IGNORED` do not count. At most `rows` rows of logits exist at a time.
+    Products run in autocast's format where it is on; the rest is float32. Gradients are
+    computed at once and can be asked for once only.
+    """
+    device = x.device.type
+    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    result: Tensor = _Slices.apply(x, weight, bias, targets, rows, compute)
+    return result
+
+
+class _Slices(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
+                rows: int, compute: torch.dtype) -> Tensor:
+        wanted = any(ctx.needs_input_grad[:2])
+        with torch.autocast(x.device.type, enabled=False):
+            total, dx, dw = _sliced(x, weight, bias, targets, rows, compute, wanted)
+        # Kept as they are rather than saved: backward then owns them and can scale them where
+        # they lie, and autograd can add the embedding's gradient to dw without a copy.
+        ctx.gradients, ctx.x_dtype = (dx, dw), x.dtype
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:
+            raise RuntimeError("The gradient of a loss in slices can be asked for once only: "
+                               "compute the loss again, or take it whole (loss_rows 0).")
+        (dx, dw), ctx.gradients = ctx.gradients, None
+        if dx is None or dw is None:
+            return (None,) * 6
+        return (dx.to(ctx.x_dtype).mul_(upstream), dw.mul_(upstream), None, None, None, None)
+
+
+def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int,
+            compute: torch.dtype, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The summed loss, and its gradients for `x` (in `compute`) and `weight` when `wanted`."""
+    x16, w16 = x.to(compute), weight.to(compute)
+    narrow = compute != torch.float32
+    buffer = x.new_empty((min(rows, len(x)), len(weight)), dtype=compute)
+    total = x.new_zeros((), dtype=torch.float32)
+    dx = torch.empty_like(x16) if wanted else None
+    dw = torch.empty_like(weight) if wanted else None
+    for first in range(0, len(x), rows):
+        part = slice(first, min(first + rows, len(x)))
+        inputs, counts = x16[part], targets[part] != IGNORED
+        places = targets[part].clamp(min=0).unsqueeze(1)  # an ignored one may be any
+        product = torch.mm(inputs, w16.t(), out=buffer[:len(inputs)])
+        logits = product.float() if narrow else product
+        if bias is not None:
+            logits += bias
+        highest = logits.amax(-1, keepdim=True)
+        right = logits.gather(1, places)
+        logits.sub_(highest).exp_()
+        sums = logits.sum(-1, keepdim=True)
+        losses = sums.log().add_(highest).sub_(right).squeeze(1)
+        total += losses.masked_fill_(~counts, 0.0).sum()
+        if dx is None or dw is None:
+            continue
+        # p - 1 at the target, still times `sums`: dividing [rows, d] numbers by them is
+        # cheaper than dividing [rows, V]. In 16 bit a copy is due anyway.
+        logits.scatter_add_(1, places, -sums)
+        share = counts.unsqueeze(1) / sums
+        if narrow:
+            slopes = torch.mul(logits, share, out=product)
+            del logits
+            torch.mm(slopes, w16, out=dx[part])
+        else:
+            slopes = logits
+            torch.mm(slopes, w16, out=dx[part]).mul_(share)
+            inputs = inputs * share
+        if dw.dtype != compute:
+            _put(dw, torch.mm(slopes.t(), inputs), first == 0)
+        elif first == 0:
+            torch.mm(slopes.t(), inputs, out=dw)
+        else:
+            dw.addmm_(slopes.t(), inputs)
+    return total, dx, dw
+
+
+def _put(target: Tensor, value: Tensor, new: bool) -> None:
+    """Copy or add `value` to `target`, which may be of another format."""
+    if new:
+        target.copy_(value)
+    else:
+        target += value
