@@ -22,7 +22,7 @@ from typing import Any
 
 from ironlaw.config import RunConfig
 from ironlaw.predict import peak
-from ironlaw.units import gibibytes
+from ironlaw.units import memory
 
 BATCH = {"nano": 8, "gpt2-124m": 8, "gpt2-350m": 4, "gpt2-774m": 4, "gpt2-1558m": 2}
 
@@ -52,7 +52,8 @@ def tracked_peak(config: RunConfig) -> float:
         # Built in their format at once: fake parameters cannot be converted afterwards.
         torch.set_default_dtype(formats.parameter_dtype)
         try:
-            model = GPT(config.shape, attention=config.attention, recompute=config.recompute)
+            model = GPT(config.shape, attention=config.attention, recompute=config.recompute,
+                        loss_rows=config.loss_rows)
         finally:
             torch.set_default_dtype(torch.float32)
         rule = optimizers.make(model, config.optimizer, 1e-3)
@@ -121,7 +122,7 @@ def report(lines: list[dict[str, Any]]) -> int:
               f"{max(errors):>15.4%}")
     bad = [line for line in lines if abs(error(line)) > 0.01]
     for line in bad:
-        print(f"  {error(line):+.2%}", gibibytes(line["tracked"]), line["config"])
+        print(f"  {error(line):+.2%}", memory(line["tracked"]), line["config"])
     moments = dict.fromkeys(line["moment"] for line in lines)
     print("fullest moments seen:", ", ".join(moments))
     print(f"{len(lines)} configurations, largest error {worst:.3%}; "
@@ -147,7 +148,7 @@ def main() -> int:
             lines.append(line)
             with args.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-            print(f"{number}/{len(wanted)} {error(line):+.3%} {gibibytes(line['tracked'])} "
+            print(f"{number}/{len(wanted)} {error(line):+.3%} {memory(line['tracked'])} "
                   f"{line['seconds']:.1f} s  {config.model} {config.precision} "
                   f"{config.attention} {config.recompute} x{config.accumulate} "
                   f"{config.optimizer}", flush=True)

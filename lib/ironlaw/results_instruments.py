@@ -100,6 +100,25 @@ class PipelineMeasurement(Measured):
         """The stage called `name`, or `InputError` naming those measured."""
         return _named(self.stages, name)
 
+    def loop(self, workers: int) -> LoopTiming:
+        """The loop with that many workers, or `InputError` naming those measured."""
+        for found in self.loops:
+            if found.workers == workers:
+                return found
+        raise InputError("workers", workers, "one of " + ", ".join(
+            str(found.workers) for found in self.loops))
+
+    def overlap(self, workers: int) -> float:
+        """The share of the wait for batches without workers that `workers` of them hide.
+
+        1 where nothing is left to wait for, 0 where nothing overlaps; below 0 where workers
+        make the loop wait longer, as they can when they share its processors.
+        """
+        def wait(loop: LoopTiming) -> float:
+            return sum(loop.wait_samples) / len(loop.wait_samples)
+
+        return 1.0 - wait(self.loop(workers)) / wait(self.loop(0))
+
     def batches_per_second(self, name: str) -> float:
         """The rate at which the stage called `name` alone could go."""
         return 1.0 / self.stage(name).seconds

@@ -40,7 +40,8 @@ class ParallelStep:
     """A training step in every process: "alone" (no exchange), "ddp" or "fsdp2".
 
     `parameter_bytes` is held by one process between steps. `gradient_error` compares with
-    one process on all the data; None for "alone".
+    one process on all the data; None for "alone". `wire_bytes` is what all processes together
+    sent in a step, the least of the samples; None where it cannot be counted.
     """
 
     method: str
@@ -49,6 +50,7 @@ class ParallelStep:
     spread_seconds: float
     parameter_bytes: float
     gradient_error: float | None
+    wire_bytes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .units import gibibytes, percent, si, significant
+from .units import gigabytes, memory, percent, si, significant
 
 if TYPE_CHECKING:
     from .results_instruments import (
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         EnergyMeasurement,
         RecordingIndex,
         ScalingMeasurement,
+        StepParts,
         TraceMeasurement,
     )
 
@@ -56,10 +57,12 @@ def _pipeline(result: PipelineMeasurement) -> list[str]:
     alone = [(str(x.workers), si(x.first_batch_seconds, "s"), significant(x.batches_per_second))
              for x in result.loaders]
     loops = [(str(x.workers), si(x.iteration_seconds, "s"), si(x.tokens_per_second, "tokens/s"),
-              percent(x.idle_share)) for x in result.loops]
+              percent(x.idle_share), percent(result.overlap(x.workers)) if x.workers else "-")
+             for x in result.loops]
     return [*table(("stage alone", "per batch", "batches/s", "rate"), stages), "",
             *table(("loader's workers", "first batch", "batches/s"), alone), "",
-            *table(("training, workers", "per step", "rate", "device idle"), loops)]
+            *table(("training, workers", "per step", "rate", "device idle", "wait hidden"),
+                   loops)]
 
 
 def _workers(result: WorkersMeasurement) -> list[str]:
@@ -87,7 +90,7 @@ def _precision(result: PrecisionMeasurement) -> list[str]:
 
 def _attention(result: AttentionMeasurement) -> list[str]:
     rows = [(f"{t.method}, S = {t.seq}", si(t.seconds, "s"), si(t.both_seconds, "s"),
-             gibibytes(t.saved_bytes), gibibytes(t.peak_bytes)) for t in result.timings]
+             gigabytes(t.saved_bytes, 4), memory(t.peak_bytes)) for t in result.timings]
     errors = [(e.method, f"{e.output:.1e}", *(f"{e.gradients[n]:.1e}" for n in "qkv"))
               for e in result.errors]
     return [f"{result.batch} x {result.heads} heads of {result.head_width}, {result.dtype}", "",
@@ -97,10 +100,10 @@ def _attention(result: AttentionMeasurement) -> list[str]:
 
 def _recompute(result: RecomputeMeasurement) -> list[str]:
     rows = [(p.policy, si(p.seconds, "s"), percent(p.overhead), percent(p.flop_overhead),
-             gibibytes(p.saved_bytes), gibibytes(p.peak_bytes), f"{p.gradient_error:.1e}")
+             gigabytes(p.saved_bytes, 4), memory(p.peak_bytes), f"{p.gradient_error:.1e}")
             for p in result.policies]
     parts = [(str(a.micro_batches), f"{a.gradient_error:.1e}", percent(a.mean_of_means_error),
-              gibibytes(a.saved_bytes)) for a in result.accumulation]
+              gigabytes(a.saved_bytes, 4)) for a in result.accumulation]
     return [*table(("policy", "time", "more time", "more FLOP", "saved", "peak of a step",
                     "gradient error"), rows),
             f"  A forward pass alone is {percent(result.rule)} of forward and backward.", "",
@@ -108,16 +111,17 @@ def _recompute(result: RecomputeMeasurement) -> list[str]:
 
 
 def _scaling(result: ScalingMeasurement) -> list[str]:
-    reduced = [(gibibytes(r.message_bytes), si(r.seconds, "s"), si(r.bytes_per_second, "B/s"),
-                "-" if r.wire_bytes is None else gibibytes(r.wire_bytes))
+    reduced = [(gigabytes(r.message_bytes, 4), si(r.seconds, "s"), si(r.bytes_per_second, "B/s"),
+                "-" if r.wire_bytes is None else gigabytes(r.wire_bytes, 4))
                for r in result.all_reduce]
-    steps = [(s.method, si(s.seconds, "s"), gibibytes(s.parameter_bytes),
-              "-" if s.gradient_error is None else f"{s.gradient_error:.1e}")
+    steps = [(s.method, si(s.seconds, "s"), gigabytes(s.parameter_bytes, 4),
+              "-" if s.gradient_error is None else f"{s.gradient_error:.1e}",
+              "-" if s.wire_bytes is None else gigabytes(s.wire_bytes, 4))
              for s in result.steps]
     return [f"{result.processes} processes over {result.backend}, "
             f"{result.threads_per_process} thread(s) each", "",
             *table(("all-reduce of", "time", "rate", "sent by all"), reduced), "",
-            *table(("step", "time", "parameters held", "gradient error"), steps)]
+            *table(("step", "time", "parameters held", "gradient error", "sent by all"), steps)]
 
 
 def _trace(result: TraceMeasurement) -> list[str]:
@@ -127,6 +131,15 @@ def _trace(result: TraceMeasurement) -> list[str]:
             f"{percent(result.idle_share)}, axis: {result.axis or 'none of the three'}",
             *(f"  {line}" for line in result.evidence), "",
             *table(("operation", "category", "calls", "own time", "share"), rows)]
+
+
+def _step_parts(result: StepParts) -> list[str]:
+    rows = [("optimizer, alone", si(result.optimizer.seconds, "s"),
+             str(result.launches["optimizer"])),
+            ("loss head, alone", si(result.head.seconds, "s"), str(result.launches["loss head"])),
+            ("the rest", "-", str(result.launches["rest"]))]
+    return [*table(("part of a step", "time", "launches"), rows),
+            f"  Starting one operation takes {si(result.launch.seconds, 's')}."]
 
 
 def _energy(result: EnergyMeasurement) -> list[str]:
@@ -150,5 +163,5 @@ def _recording(result: RecordingIndex) -> list[str]:
 _BODIES: dict[str, Callable[[Any], list[str]]] = {
     "pipeline": _pipeline, "workers": _workers, "precision": _precision, "attention": _attention,
     "recompute": _recompute, "scaling": _scaling, "trace": _trace, "energy": _energy,
-    "recording": _recording,
+    "step_parts": _step_parts, "recording": _recording,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .hardware import Accelerator, accelerator
-from .units import gibibytes, percent, si, significant
+from .units import memory, percent, si, significant
 
 if TYPE_CHECKING:
     from .results import DeviceProfile, StepMeasurement
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def device(profile: DeviceProfile) -> str:
     """The profile in words, beside what the catalogue promises where it knows the device."""
     entry = accelerator(profile.catalogue_name) if profile.catalogue_name else None
-    memory = gibibytes(profile.memory_bytes) if profile.memory_bytes else "memory unknown"
-    lines = [f"{profile.name} ({profile.device_type}), {memory}, {profile.threads} CPU threads",
+    holds = memory(profile.memory_bytes) if profile.memory_bytes else "memory unknown"
+    lines = [f"{profile.name} ({profile.device_type}), {holds}, {profile.threads} CPU threads",
              f"PyTorch {profile.versions.get('torch', '?')}, measured {profile.measured_on}", ""]
     lines.append(f"  {'quantity':<34} {'measured':>14} {'promised':>14} {'reached':>8}")
     for dtype, rate in profile.matmul.items():

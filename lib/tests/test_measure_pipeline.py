@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import multiprocessing
@@ -17,7 +18,7 @@ from ironlaw.config import RunConfig
 from ironlaw.errors import InputError
 from ironlaw.gpt2 import tokens
 from ironlaw.measure import device, loader, pipeline
-from ironlaw.results_instruments import PipelineMeasurement
+from ironlaw.results_instruments import LoopTiming, PipelineMeasurement
 
 TINY = RunConfig(layers=1, width=16, heads=2, batch=2, seq=16)
 VOCAB = TINY.shape.vocab
@@ -112,6 +113,21 @@ def test_loaders_and_loops_add_up(measured: PipelineMeasurement) -> None:
         assert loop.tokens_per_second == pytest.approx(32 / loop.iteration_seconds)
     assert measured.tokens_per_batch == 32
     assert results.load(json.dumps(measured.to_json())) == measured
+
+
+def test_overlap_is_the_share_of_the_wait_that_workers_hide(
+        measured: PipelineMeasurement) -> None:
+    def waits(workers: int, *seconds: float) -> LoopTiming:
+        return dataclasses.replace(measured.loop(min(workers, 1)), workers=workers,
+                                   wait_samples=list(seconds))
+
+    found = dataclasses.replace(measured, loops=[
+        waits(0, 0.3, 0.5), waits(1, 0.1, 0.1, 0.1), waits(2, 0.0, 0.0), waits(4, 0.6)])
+    assert [found.overlap(n) for n in (0, 1, 2, 4)] == pytest.approx([0.0, 0.75, 1.0, -0.5])
+    assert "wait hidden" in str(found)
+    assert "75.0 %" in str(found)
+    with pytest.raises(InputError, match="workers"):
+        found.overlap(3)
 
 
 def test_waits_and_steps_are_told_apart_and_fill_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

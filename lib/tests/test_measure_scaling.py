@@ -59,6 +59,33 @@ def test_all_reduce_moves_at_least_the_rings_volume(measured: ScalingMeasurement
     assert measured.backend == "gloo"
 
 
+def test_a_ddp_step_sends_its_gradients_and_a_lonely_one_nothing(
+        measured: ScalingMeasurement) -> None:
+    sent = {step.method: step.wire_bytes for step in measured.steps}
+    if sent["ddp"] is None:
+        assert sys.platform != "linux"
+        return
+    gradients = 4.0 * TINY.shape.parameters
+    assert sent["ddp"] >= 2 * ring_bytes(gradients, 2)
+    assert sent["fsdp2"] is not None
+    # Parameters are gathered for forward and again for backward, gradients scattered.
+    assert sent["fsdp2"] >= 2 * ring_bytes(gradients, 2)
+
+
+def test_workers_also_start_under_torchrun(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"config": TINY.to_json(), "backend": "gloo", "repeats": 1,
+                                "message_bytes": [4096], "timeout": 240}))
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         "-m", "ironlaw.measure.scaling_worker", str(spec)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(spec.with_name("result.json").read_text())
+    assert list(found["steps"]) == ["alone", "ddp", "fsdp2"]
+    assert found["steps"]["ddp"]["gradient_error"] < 1e-5
+
+
 def test_the_result_travels(measured: ScalingMeasurement) -> None:
     assert results.load(json.dumps(measured.to_json())) == measured
     assert measured.processes == 2

@@ -19,6 +19,7 @@ from torch.nn import functional
 from ..errors import InputError, choice, count, number
 from ..gpt2.tiled_attention import tiled_attention
 from ..results_instruments import AttentionError, AttentionMeasurement, AttentionTiming
+from ..units import memory
 from . import host, matmul, timing
 from ._torch import torch
 from .device import Device, find, supports
@@ -84,7 +85,7 @@ def measure_attention(
             if here.memory_bytes is not None and needed > here.memory_bytes / 8:
                 del runnable["materialised"]
                 reasons[f"materialised at {n}"] = (
-                    f"Its scores would take {needed:.3g} bytes, more than an eighth of memory.")
+                    f"Its scores would take {memory(needed)}, more than an eighth of memory.")
             found += _at_length(runnable, shape, DTYPES[chosen], target, weight * n * n, reasons)
     notes = {**host.circumstances(here.threads, share), "float32_matmul": "highest",
              "peak_bytes": "CUDA's allocator." if here.type == "cuda" else

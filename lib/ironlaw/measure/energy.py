@@ -190,7 +190,8 @@ def _handle(nvml: Any, device: torch.device) -> Any:
     """
     properties = torch.cuda.get_device_properties(device)
     uuid = getattr(properties, "uuid", None)
-    place = [getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    place: list[Any] = [getattr(properties, f"pci_{part}_id", None)
+                        for part in ("domain", "bus", "device")]
     if re.search(r"\bMIG\b", getattr(properties, "name", "")):
         raise _shared(properties.name)
     if uuid is not None:

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ..errors import InputError, choice, number
 from ..results import KernelTiming, RooflineMeasurement
 from ..transformer import Shape, model
-from ..units import MIB
+from ..units import MIB, memory
 from . import calibration, host, matmul, timing
 from ._torch import torch
 from .device import Device, find, supports
@@ -279,5 +279,5 @@ def _cache_note(cache: float | None, kernels: list[KernelTiming]) -> dict[str, s
     small = [k.name for k in kernels if k.cache_resident]
     if not small:
         return {}
-    return {"cache": f"The last cache ({(cache or 0) / MIB:.0f} MiB) could hold "
+    return {"cache": f"The last cache ({memory(cache or 0)}) could hold "
                      + ", ".join(small) + ": they may pass the roof of main memory."}

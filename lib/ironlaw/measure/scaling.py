@@ -110,7 +110,7 @@ def _stepped(name: str, row: dict[str, Any]) -> ParallelStep:
     return ParallelStep(
         method=name, samples=row["samples"], seconds=took.median,
         spread_seconds=took.interquartile, parameter_bytes=row["parameter_bytes"],
-        gradient_error=row["gradient_error"])
+        gradient_error=row["gradient_error"], wire_bytes=row["wire_bytes"])
 
 
 def _run(spec: Path, processes: int, threads: int, limit: float) -> None:

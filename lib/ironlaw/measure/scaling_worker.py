@@ -92,14 +92,22 @@ def measure(spec: dict[str, Any], device: torch.device, rank: int, world: int) -
     errors = {method: way.error(reference) if method != "alone" else None
               for method, way in ways.items()}
     samples: dict[str, list[float]] = {method: [] for method in ways}
+    wire: dict[str, list[float]] = {method: [] for method in ways}
     for turn in range(spec["repeats"] + 1):  # taking turns: a busy moment hits all alike
         for method, way in ways.items():
             dist.barrier()
+            before = _sent()
             took = timing.seconds_per_call(way.step, device)
+            dist.barrier()  # until then another process may still be sending
+            after = _sent()
             if turn:
                 samples[method].append(took)
+                if device.type == "cpu" and before is not None and after is not None:
+                    wire[method].append(float(after - before))
     steps = {method: {"samples": samples[method], "parameter_bytes": way.parameter_bytes(),
-                      "gradient_error": errors[method]} for method, way in ways.items()}
+                      "gradient_error": errors[method],
+                      "wire_bytes": min(wire[method], default=None)}
+             for method, way in ways.items()}
     return {"all_reduce": reduced, "steps": steps, "problems": problems}
 
 
