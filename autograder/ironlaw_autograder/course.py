@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ironlaw.errors import InputError
+from ironlaw.selfcheck import variants
 
 
 @dataclass(frozen=True)
 class Course:
-    """A checkout of the course, found by its root folder."""
+    """A checkout of the course, found by its root folder.
+
+    `salt` is the word from which a class's own figures are drawn.
+    """
 
     root: Path
+    salt: str = variants.SALT
 
     @property
     def chapters(self) -> Path:
@@ -38,13 +43,16 @@ class Course:
         return sorted(self.solutions.glob("*.py"))
 
 
-def find(start: str | Path | None = None) -> Course:
-    """The course around `start` (default: the current folder), or `InputError`."""
+def find(start: str | Path | None = None, salt: str | None = None) -> Course:
+    """The course around `start` (default: the current folder), or `InputError`.
+
+    `salt` is the class's own word, None for the course's.
+    """
     here = Path(start) if start is not None else Path.cwd()
     here = here.resolve()
     for folder in (here, *here.parents):
         if (folder / "chapters").is_dir() and (folder / "solutions").is_dir():
-            return Course(folder)
+            return Course(folder, salt or variants.SALT)
     raise InputError(
         "root", str(here), "a folder inside the course's checkout",
         "Change to the checkout, or name it with --root: it holds chapters/ and solutions/.",

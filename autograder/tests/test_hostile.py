@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from ironlaw_autograder import intake
 from ironlaw_autograder.build import lab_source
-from ironlaw_autograder.grading import intake
 from ironlaw_autograder.grading.preprocessors import Marking
 from ironlaw_autograder.judge import sandbox
 from ironlaw_autograder.judge.engine import Engine

@@ -92,7 +92,7 @@ def test_marks_of_a_copy_are_no_part_of_an_id(tmp_path: Path, file: str, student
     (tmp_path / file).write_bytes(notebook())
     (found,) = taken(tmp_path).values()
     assert (found.student, found.problem) == (student, "")
-    assert bool(found.notes) == (student == "ada" and "opy" in file or "(" in file)
+    assert bool(found.notes) == (student == "ada" and ("opy" in file or "(" in file))
 
 
 def test_of_two_notebooks_in_a_folder_the_one_called_as_the_lab_counts(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import nbformat
 from ironlaw.errors import IronlawError
-from ironlaw.selfcheck import variants
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
@@ -109,13 +108,10 @@ def _as_shipped(made: NotebookNode, lab: Lab) -> NotebookNode:
     return made
 
 
-def labs(course: Course, salt: str = variants.SALT) -> list[Lab]:
-    """Every lab of the course: those written in `solutions/`, and the self-checks.
-
-    `salt` is the word from which each student's own figures are drawn.
-    """
+def labs(course: Course) -> list[Lab]:
+    """Every lab of the course: those written in `solutions/`, and the self-checks."""
     written = [lab_source.read(path) for path in course.lab_sources()]
-    return [*written, *selfcheck_lab.labs(salt)]
+    return [*written, *selfcheck_lab.labs(course.salt)]
 
 
 def outputs(course: Course) -> dict[Path, str]:

@@ -1,4 +1,4 @@
-"""`ironlaw-autograder grade FOLDER`: grade a folder of submissions in isolation."""
+"""`ironlaw-autograder grade PATH`: grade what a class handed in, in isolation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from ironlaw.errors import InputError, count
 
 from .. import course as courses
 from ..build import notebook
-from ..grading import cluster, cluster_scheduler, database, tables
+from ..grading import changes, cluster, cluster_scheduler, database, tables
 from ..grading.grade import Runner, grade_folder
 from ..grading.progress import Progress
+from . import _taking
+
+_SHOWN = 12  # lines of changed points; all of them are in the table
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, help="one .ipynb or one folder per student")
+    parser.add_argument("path", type=Path, help="a folder with one .ipynb or one folder for each "
+                        "student, or the archive that Canvas, Moodle or JupyterHub gave")
     parser.add_argument("--lab", help="the lab that was handed in (default: read from the files)")
     parser.add_argument("--out", type=Path, help="where gradebook, feedback and tables go "
-                        "(default: FOLDER-graded beside the folder)")
+                        "(default: PATH-graded beside it)")
     parser.add_argument("--workers", type=int, help="submissions judged at once (default: one "
                         "for each processor core)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="judge on the workers of the Dask "
@@ -33,6 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                             help=f"with tls://: the {what}, in PEM")
     parser.add_argument("--database", metavar="URL", help="where the gradebook lies: "
                         f"{database.ALLOWED} (default: a file in the folder --out)")
+    _taking.add_flags(parser)
     parser.add_argument("--fresh", action="store_true",
                         help="judge everything again, also what has not changed")
     parser.add_argument("--no-feedback", action="store_true",
@@ -44,17 +49,20 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    course = courses.find(args.root)
-    folder = args.folder.resolve()
-    out = args.out or folder.with_name(f"{folder.name}-graded")
+    course = courses.find(args.root, args.salt)
+    path = args.path.resolve()
+    out = args.out or path.with_name(f"{path.name if path.is_dir() else path.stem}-graded")
+    taking = _taking.taking(args, out)
     workers = None if args.workers is None else count("workers", args.workers)
     runner = None if args.scheduler is None else _on_cluster(args)
+    before = changes.previous(out)
     try:
         with contextlib.closing(Progress()) as progress:
-            lab, results = grade_folder(course, folder, out, lab_name=args.lab, workers=workers,
+            lab, results = grade_folder(course, path, out, lab_name=args.lab, workers=workers,
                                         isolated=not args.accept_risk, fresh=args.fresh,
                                         pages=not args.no_feedback,
-                                        runner=runner, url=args.database, report=progress)
+                                        runner=runner, url=args.database, report=progress,
+                                        taking=taking, notice=_note)
     except KeyboardInterrupt:
         print(f"\nStopped. What has been judged is kept in {out}; the same command goes on from "
               "there.", file=sys.stderr)
@@ -63,13 +71,24 @@ def run(args: argparse.Namespace) -> int:
             "results": [result.to_json() for result in results]}
     notebook.write_if_changed(out / "grades.csv", tables.grades_csv(lab, results))
     notebook.write_if_changed(out / "grades.json", json.dumps(data, indent=1) + "\n")
+    changed = changes.write(out, before, lab.name, results)
     if args.json:
         print(json.dumps(data, indent=1))
         return 0
     waiting = sum(1 for result in results if result.waiting)
     print(f"\n{lab.name}: {len(results)} graded, {waiting} with answers that wait for a person")
     print(f"table     {out / 'grades.csv'}\nfeedback  {out / 'feedback'}")
+    if changed:
+        print(f"changed   {out / changes.FILE}")
+        for change in changed[:_SHOWN]:
+            print(f"          {change}")
+        if len(changed) > _SHOWN:
+            print(f"          and {len(changed) - _SHOWN} more")
     return 0
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _on_cluster(args: argparse.Namespace) -> Runner:

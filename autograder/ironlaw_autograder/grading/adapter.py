@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
+import nbgrader.api
+from alembic.config import Config as Alembic
+from alembic.script import ScriptDirectory
 from ironlaw.errors import IronlawError
 from nbformat import NotebookNode
+from nbgrader import dbutil
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
@@ -25,6 +28,9 @@ from traitlets.config import Config
 from ..build import labs, notebook
 from ..build.lab_source import Lab
 from ..course import Course
+from ..intake import late
+from ..intake.settle import Submission
+from ..intake.taking import Taking
 from . import database, front, preprocessors
 from .transaction import Transaction, transaction
 from .work import Outcome
@@ -36,12 +42,16 @@ class GradingError(IronlawError):
 
 @dataclass(frozen=True)
 class Standing:
-    """Points of one submission: awarded, possible, waiting for a person, and given by one."""
+    """Points of one submission: awarded, possible, waiting for a person, given by one.
+
+    `penalty` has been taken off `score` for lateness.
+    """
 
     score: float
     maximum: float
     waiting: float
     marked: dict[str, float]
+    penalty: float = 0.0
 
 
 class _Kept(logging.Handler):
@@ -91,6 +101,24 @@ class Classroom:
         front.write(self.root, self._course.root)
         with at_peace():
             labs.generate(self.lab, Config(self._config))
+
+    def expect(self, taking: Taking) -> None:
+        """Enter the class list and the due date, and note what lateness costs."""
+        dated = late.write(self.root, taking.dates, self.lab.points)
+        late.configure(self._config, self.root)
+        with self.sitting(), at_peace(), self.gradebook() as book:
+            if dated:
+                late.enter_due(book, self.lab.name, taking.dates)
+            for who in taking.roster.students if taking.roster else ():
+                about = {"first_name": who.first or who.name, "last_name": who.last,
+                         "email": who.email, "lms_user_id": who.lms}
+                book.update_or_create_student(who.id, **{k: v for k, v in about.items() if v})
+
+    def dated(self, submission: Submission, dates: late.Dates) -> bool:
+        """Enter when an entered submission came; True when another penalty follows from it."""
+        with at_peace(), self.gradebook() as book:
+            return late.enter(book, self.lab.name, self._database, submission, dates,
+                              self._config)
 
     def submit(self, student: str, submitted: NotebookNode) -> None:
         """Put one submission where nbgrader looks for it."""
@@ -178,11 +206,12 @@ class Classroom:
             except MissingEntry:
                 return None
             grades = [grade for part in found.notebooks for grade in part.grades]
+            penalty = float(found.late_submission_penalty or 0.0)
             return Standing(
-                float(found.score), float(found.max_score),
+                max(0.0, float(found.score) - penalty), float(found.max_score),
                 float(sum(grade.max_score for grade in grades if grade.needs_manual_grade)),
                 {grade.name: float(grade.manual_score) for grade in grades
-                 if grade.manual_score is not None and not grade.needs_manual_grade})
+                 if grade.manual_score is not None and not grade.needs_manual_grade}, penalty)
 
     def totals(self, student: str) -> tuple[float, float, bool]:
         """Score, maximum and whether a person still has to mark something."""
@@ -208,13 +237,15 @@ class Classroom:
 
 @contextmanager
 def at_peace() -> Iterator[None]:
-    """nbgrader calls `alembic` as a program, which stands beside this Python, and fills new
-    submissions in a way about which its database layer warns."""
-    before = os.environ.get("PATH", "")
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{before}"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SAWarning)
-            yield
-    finally:
-        os.environ["PATH"] = before
+    """nbgrader starts a program to learn the version of its tables, which takes a second or two
+    and a PATH, and fills new submissions in a way about which its database layer warns."""
+    with mock.patch.object(nbgrader.api, "get_alembic_version", _version_of_tables), \
+            warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)
+        yield
+
+
+def _version_of_tables() -> str:
+    """What `alembic heads` prints for nbgrader's tables."""
+    with dbutil._temp_alembic_ini("sqlite://") as file:
+        return str(ScriptDirectory.from_config(Alembic(file)).get_current_head())

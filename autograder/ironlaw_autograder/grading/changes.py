@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..build import notebook
 from ..exports.cells import table
 from .grade import Result
 
@@ -33,15 +34,28 @@ class Change:
                 + (f" ({self.reason})" if self.reason else ""))
 
 
-def previous(out: Path, lab: str) -> dict[str, dict[str, Any]] | None:
-    """The results of the last time by student, or None where there are none of this lab."""
+Before = tuple[str, dict[str, dict[str, Any]]]
+"""The lab that was graded last, and its results by student."""
+
+
+def previous(out: Path) -> Before | None:
+    """What the folder held before; None where nothing was graded into it."""
     try:
         data = json.loads((out / "grades.json").read_text(encoding="utf-8"))
-        if data["lab"] != lab:
-            return None
-        return {str(result["student"]): result for result in data["results"]}
+        return str(data["lab"]), {str(result["student"]): dict(result)
+                                  for result in data["results"]}
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def write(out: Path, before: Before | None, lab: str, results: list[Result]) -> list[Change]:
+    """Write the table of changes beside the grades, and give them; no table without a before."""
+    if before is None or before[0] != lab:
+        (out / FILE).unlink(missing_ok=True)
+        return []
+    found = between(before[1], results)
+    notebook.write_if_changed(out / FILE, to_csv(found))
+    return found
 
 
 def between(before: Mapping[str, Mapping[str, Any]], results: Iterable[Result]) -> list[Change]:

@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 from ..build import notebook
 from ..build.lab_source import label
+from ..intake import late
 from . import database, markup
 
 FILE = "nbgrader_config.py"
@@ -61,6 +62,7 @@ def configure(config: Config, file: str, course_root: str) -> None:
     config.FormgradeExtension.debug = False  # its page would print all settings, unescaped
     config.ClearMarkScheme.enforce_metadata = False
     autograding(config)
+    late.configure(config, root)
     config.JudgeNotebook.course_root = course_root
     feedback(config)
     _form(config)

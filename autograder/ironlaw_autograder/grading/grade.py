@@ -11,15 +11,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ironlaw.errors import InputError, choice
+from ironlaw.errors import InputError
 
 from ..build import labs
-from ..build.lab_source import Lab, label
+from ..build.lab_source import Lab
 from ..course import Course
+from ..intake.settle import NOTHING, Submission
+from ..intake.taking import Taking, same_salt, which
 from ..judge import sandbox
 from ..judge.engine import Score
 from ..judge.limits import Limits
-from . import database, intake, pool, work
+from . import database, pool, work
 from .adapter import Classroom, GradingError
 from .journal import Journal, Written, answers
 from .work import Marking, Outcome, Task
@@ -31,7 +33,9 @@ Runner = Callable[..., pool.Outcomes]
 @dataclass
 class Result:
     """What one student gets. `waiting` are the points that a person still has to give, and
-    `marked` those that one gave, by question."""
+    `marked` those that one gave, by question. `penalty` has been taken off `score` for
+    lateness. `notes` say for the instructor how the work came in; a file that nobody can be
+    named for has no `student`."""
 
     student: str
     file: str
@@ -44,6 +48,9 @@ class Result:
     problem: str = ""
     seconds: float = 0.0
     marked: dict[str, float] = field(default_factory=dict)
+    penalty: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    submitted: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -53,7 +60,8 @@ class Result:
 def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | None = None,
                  limits: Limits | None = None, isolated: bool = True, workers: int | None = None,
                  fresh: bool = False, pages: bool = True, runner: Runner | None = None,
-                 url: str | None = None,
+                 url: str | None = None, taking: Taking | None = None,
+                 notice: Callable[[str], None] | None = None,
                  report: Callable[[int, int, Result], None] | None = None,
                  ) -> tuple[Lab, list[Result]]:
     """Grade every submission in `folder` into `out`; results in the order of the folder.
@@ -61,13 +69,21 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
     What was judged before and has not changed since is taken from the journal in `out`, unless
     `fresh`. `runner` judges instead of the pool of `workers` on this machine.
     Without `pages` no feedback is written. `url` is where
-    the gradebook lies (default: where `out` remembers it, at first a file in it).
+    the gradebook lies (default: where `out` remembers it, at first a file in it). `taking` says
+    how the work is taken in, and `notice` hears what the instructor should know of all of it.
     """
     # What the caller can mend at once is told first, the machine's own obstacles after it.
-    submissions = intake.read_folder(folder, lab_name)
+    taking = taking or Taking()
+    known = labs.labs(course)
+    found = taking.collect(folder, known)
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError("out", str(out), "outside the folder of submissions")
-    lab = _which(labs.labs(course), lab_name, submissions)
+    lab = which(known, lab_name, found)
+    submissions = taking.settle(found, lab)
+    same_salt(course, lab, submissions)
+    if notice is not None:
+        for said in taking.said(found, submissions):
+            notice(said)
     url = database.settle(out, url)
     if runner is None:
         if isolated:
@@ -75,30 +91,37 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
         runner = functools.partial(pool.run, workers=workers)
     work.use_marking(course, Marking(lab))
     grading = _Grading(course, Classroom(out, course, lab, url), limits or Limits(), isolated,
-                       pages)
+                       pages, taking)
     results: dict[str, Result] = {}
-    with contextlib.closing(grading.results(submissions, runner, fresh)) as found:
-        for result in found:
-            results[result.student] = result
+    nameless: list[Result] = []  # they come in their own order
+    with contextlib.closing(grading.results(submissions, runner, fresh)) as made:
+        for result in made:
+            if result.student:
+                results[result.student] = result
+            else:
+                nameless.append(result)
             if report is not None:
-                report(len(results), len(submissions), result)
-    return lab, [results[submission.student] for submission in submissions]
+                report(len(results) + len(nameless), len(submissions), result)
+    left = iter(nameless)
+    return lab, [results[s.student] if s.student else next(left) for s in submissions]
 
 
 class _Grading:
     """One run over a class: the only writer of the gradebook."""
 
     def __init__(self, course: Course, classroom: Classroom, limits: Limits,
-                 isolated: bool, pages: bool) -> None:
+                 isolated: bool, pages: bool, taking: Taking) -> None:
         self._course = course
         self._room = classroom
         self._limits = limits
         self._isolated = isolated
         self._pages = pages
+        self._taking = taking
+        self._stamp = work.marking(course, classroom.lab.name).stamp
         self._journal = Journal(classroom.root, classroom.lab.name)
         self._digest = work.marking(course, classroom.lab.name).digest
 
-    def results(self, submissions: list[intake.Submission], runner: Runner,
+    def results(self, submissions: list[Submission], runner: Runner,
                 fresh: bool) -> Generator[Result, None, None]:
         """One result for each submission, as they come: those that were judged before first."""
         read = {submission.student: (submission, Task.of(
@@ -111,6 +134,7 @@ class _Grading:
                         self._course, self._room.lab.name, self._limits, isolated=self._isolated)
         with contextlib.closing(judged):
             self._room.prepare()  # the workers have begun meanwhile
+            self._room.expect(self._taking)
             for submission in submissions:
                 if submission.notebook is None:
                     yield self._unread(submission)
@@ -121,13 +145,18 @@ class _Grading:
                 self._journal.keep(self._key(task), outcome)
                 yield self._enter(submission, task, outcome)
 
-    def _unread(self, submission: intake.Submission) -> Result:
+    def _unread(self, submission: Submission) -> Result:
         result = self._blank(submission)
+        if not submission.student:
+            return result
         with _named(result), self._room.sitting():
-            self._room.absent(submission.student)
+            if submission.problem != NOTHING:
+                self._room.absent(submission.student)
+            elif self._room.standing(submission.student) is not None:
+                result.notes.append("the gradebook still holds what was handed in before")
         return result
 
-    def _enter(self, submission: intake.Submission, task: Task, outcome: Outcome) -> Result:
+    def _enter(self, submission: Submission, task: Task, outcome: Outcome) -> Result:
         """Write one outcome into the gradebook, in a transaction of its own."""
         result = self._blank(submission)
         result.problem = outcome.problem
@@ -137,18 +166,23 @@ class _Grading:
             if outcome.problem:
                 self._room.undecided(task.student)
             else:
-                self._write(task, outcome, result)
+                self._write(submission, task, outcome, result)
             found = self._room.standing(task.student)
             if found is not None:
                 result.score, result.maximum = found.score, found.maximum
                 result.waiting, result.marked = found.waiting, found.marked
+                result.penalty = found.penalty
+        if result.penalty:
+            result.notes.append(f"{result.penalty:g} points taken off for lateness")
         return result
 
-    def _write(self, task: Task, outcome: Outcome, result: Result) -> None:
+    def _write(self, submission: Submission, task: Task, outcome: Outcome, result: Result) -> None:
         before = self._journal.written(task.student)
         judged = hashlib.sha256(outcome.notebook.encode()).hexdigest()
         now = Written(judged, answers(outcome.node()), self._room.place)
         if before == now and self._stands(task.student):
+            if self._room.dated(submission, self._taking.dates):
+                self._page(task.student, result)
             return
         if before is not None and before.place != now.place:
             before = None  # what another gradebook holds tells nothing about this one
@@ -156,12 +190,16 @@ class _Grading:
             name for name, digest in now.answers.items() if before.answers.get(name) != digest}
         self._room.submit(task.student, task.node())
         self._room.enter(outcome, changed)
+        self._room.dated(submission, self._taking.dates)
+        self._page(task.student, result)
+        self._journal.wrote(task.student, now)
+
+    def _page(self, student: str, result: Result) -> None:
         try:
             if self._pages:
-                self._room.feedback(task.student)
+                self._room.feedback(student)
         except GradingError as problem:  # the grade stands without its page
             result.events.append(f"no feedback page: {problem}")
-        self._journal.wrote(task.student, now)
 
     def _stands(self, student: str) -> bool:
         """Whether everything that an earlier run wrote for this student is still there."""
@@ -169,9 +207,11 @@ class _Grading:
                 and (self._room.page(student).is_file() or not self._pages)
                 and self._room.standing(student) is not None)
 
-    def _blank(self, submission: intake.Submission) -> Result:
+    def _blank(self, submission: Submission) -> Result:
+        when = submission.submitted.isoformat() if submission.submitted else ""
         return Result(submission.student, submission.file.name, 0.0, self._room.lab.points, 0.0,
-                      problem=submission.problem)
+                      problem=submission.problem, submitted=when,
+                      notes=self._taking.remarks(submission, self._stamp))
 
     def _key(self, task: Task) -> str:
         return work.key(task, self._digest, self._limits, self._isolated)
@@ -185,21 +225,3 @@ def _named(result: Result) -> Iterator[None]:
     except Exception as problem:
         result.problem = f"could not be entered: {type(problem).__name__}: {problem}"
         result.events.append(traceback.format_exc()[-3_000:])
-
-
-def _which(known: list[Lab], name: str | None, submissions: list[intake.Submission]) -> Lab:
-    """The lab that was handed in: as named, or the one whose labels the notebooks carry."""
-    by_name = {lab.name: lab for lab in known}
-    if name is not None:
-        return by_name[choice("lab", name, by_name)]
-    shared = {lab.name: 0 for lab in known}
-    for submission in submissions:
-        found = intake.labels(submission.notebook) if submission.notebook else set()
-        for lab in known:
-            graded = {label(c)["grade_id"] for c in lab.source.cells if label(c)["grade"]}
-            shared[lab.name] += len(found & graded)
-    best = max(shared, key=lambda key: shared[key], default="")
-    if not best or shared[best] == 0:
-        raise InputError("lab", name, "one of " + ", ".join(map(repr, by_name)),
-                         "No notebook shows which lab it belongs to: name it with --lab.")
-    return by_name[best]

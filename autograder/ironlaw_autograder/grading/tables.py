@@ -28,5 +28,5 @@ def remarks(result: Result) -> str:
         if score.points is not None and score.points < score.maximum:
             reasons.setdefault(" ".join([score.message, *score.notes]), []).append(score.grade_id)
     lost = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-    said = [result.problem, *result.restored, *lost]
+    said = [result.problem, *result.notes, *result.restored, *lost]
     return " | ".join(" ".join(part.split()) for part in said if part)

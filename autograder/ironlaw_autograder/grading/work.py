@@ -22,9 +22,10 @@ from ironlaw.errors import choice
 from nbformat import NotebookNode, v4
 
 from .. import __version__
-from ..build import labs
+from ..build import labs, stamp
 from ..build.lab_source import Lab, is_answer, label
 from ..course import Course
+from ..intake import versions
 from ..judge.engine import Engine, Score
 from ..judge.limits import Limits
 from ..judge.restore import restore
@@ -33,6 +34,7 @@ from . import checklist, contents
 
 # What can change an outcome: the judge, its tests and records, and the learner's package.
 _JUDGING = ("judge", "records", "variants", "build", "grading/work.py", "grading/checklist.py",
+            "intake/versions.py",
             "__init__.py")
 _SOURCES = frozenset((".py", ".toml", ".csv"))
 
@@ -105,7 +107,9 @@ class Marking:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        self.template = labs.template(lab)
+        shipped = labs.release(lab)
+        self.template = labs.template(lab, shipped)
+        self.stamp = stamp.read(shipped.metadata)
         self.stubs = {label(cell)["grade_id"]: cell.source for cell in self.template.cells
                       if is_answer(cell)}
 
@@ -148,12 +152,16 @@ class Worker:
 
 def judged(marking: Marking, engine: Engine, task: Task) -> Outcome:
     """One submission restored, run in the sandbox, and every question judged."""
-    restored = restore(marking.template, task.node())
+    submitted = task.node()
+    new = versions.new_cells(marking.template, submitted, stamp.read(submitted.metadata),
+                             marking.stamp)
+    restored = restore(marking.template, submitted, new)
     graded = engine.grade(restored.notebook, marking.stubs, marking.lab.blocked, task.student)
-    notes = restored.notes + mismatches(note for s in graded.scores for note in s.notes)
+    scores = versions.waiting(graded.scores, new)
+    notes = restored.notes + mismatches(note for s in scores for note in s.notes)
     checklist.fill(graded.notebook)
-    graded.notebook.cells.insert(0, _report(graded.scores, notes))
-    return Outcome(task.student, json.dumps(graded.notebook), graded.scores, notes, graded.events)
+    graded.notebook.cells.insert(0, _report(scores, notes))
+    return Outcome(task.student, json.dumps(graded.notebook), scores, notes, graded.events)
 
 
 def failed(task: Task, reason: str, detail: str = "") -> Outcome:
@@ -162,17 +170,17 @@ def failed(task: Task, reason: str, detail: str = "") -> Outcome:
                    problem=f"could not be graded: {reason}")
 
 
-_markings: dict[tuple[str, str], Marking] = {}
+_markings: dict[tuple[Course, str], Marking] = {}
 
 
 def use_marking(course: Course, made: Marking) -> None:
     """Have `made` at hand for its lab, here and in every process forked from here."""
-    _markings[str(course.root), made.lab.name] = made
+    _markings[course, made.lab.name] = made
 
 
 def marking(course: Course, name: str) -> Marking:
     """What grading the lab `name` needs, made at the first call."""
-    key = (str(course.root), name)
+    key = (course, name)
     if key not in _markings:
         known = {lab.name: lab for lab in labs.labs(course)}
         _markings[key] = Marking(known[choice("lab", name, known)])

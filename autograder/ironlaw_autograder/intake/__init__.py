@@ -11,6 +11,7 @@ from .collect import Collection, collect
 from .notebooks import MAX_BYTES, labels, read_notebook
 from .settle import Submission, settle
 from .spelling import student_name
+from .taking import Taking
 
-__all__ = ["MAX_BYTES", "Collection", "Submission", "collect", "labels", "read_notebook",
-           "settle", "student_name"]
+__all__ = ["MAX_BYTES", "Collection", "Submission", "Taking", "collect", "labels",
+           "read_notebook", "settle", "student_name"]

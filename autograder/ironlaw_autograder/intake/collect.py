@@ -16,7 +16,7 @@ from ..build.stamp import UNKNOWN, Stamp
 from . import files, names, times
 from .archives import Found, is_notebook, stem
 from .names import Name
-from .notebooks import read_stamped
+from .notebooks import labels, read_stamped
 from .roster import Enrolled, Roster
 from .spelling import key, shown
 
@@ -46,6 +46,11 @@ class Candidate:
     by_name: bool = False
 
     @property
+    def labels(self) -> set[str]:
+        """The labels that the notebook carries."""
+        return labels(self.notebook) if self.notebook is not None else set()
+
+    @property
     def shown(self) -> str:
         """The path, fit for a table."""
         return shown("/".join(self.parts))
@@ -58,11 +63,6 @@ class Collection:
     path: Path
     candidates: tuple[Candidate, ...]
     said: tuple[str, ...] = ()
-
-    @property
-    def notebooks(self) -> list[NotebookNode]:
-        """Every notebook that could be read."""
-        return [c.notebook for c in self.candidates if c.notebook is not None]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ def _candidates(items: list[_Item], labs: Names[str],
             continue
         named = [item for item in inside if not item.folder]
         name = _named((named or inside)[0].parts, labs, roster, stamped)
-        candidate = _known(Candidate(whole, name, problem=_no_notebook(named, name)), roster)
+        where = (named or inside)[0].parts if name.platform else whole
+        candidate = _known(Candidate(where, name, problem=_no_notebook(named, name)), roster)
         alone = len(inside) == 1 and not inside[0].folder and len(whole) == 1
         if not alone or name.platform or candidate.enrolled:
             found.append(candidate)

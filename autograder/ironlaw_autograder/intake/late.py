@@ -23,6 +23,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Float
 from traitlets.config import Config
 
+from ..build import notebook
 from . import times
 from .settle import Submission
 from .spelling import key
@@ -78,6 +79,19 @@ class Dates:
         return cls(when, longer, float(cost[1]), bool(cost[2]),
                    tuple(dict.fromkeys([*([said] if said else []), *more])))
 
+    @classmethod
+    def remembered(cls, root: Path) -> Dates:
+        """As the folder was graded last; no date where it had none, or the file is damaged."""
+        try:
+            kept = json.loads((root / FILE).read_text(encoding="utf-8"))
+            due = datetime.fromisoformat(kept["due"])
+            return cls(due, {str(who): timedelta(seconds=seconds)
+                             for who, seconds in kept["extensions"].items()},
+                       float(kept["cost"]), bool(kept["percent"]),
+                       (f"due {times.plainly(due)}, as the last time; --due none takes it back",))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
     def points_per_day(self, maximum: float) -> float:
         """What a day costs in a lab of `maximum` points."""
         return self.cost * maximum / 100 if self.percent else self.cost
@@ -115,14 +129,21 @@ def configure(config: Config, root: Path) -> None:
     config.LatePenalty.points_per_day = cost
 
 
-def write(root: Path, dates: Dates, maximum: float) -> None:
-    """Note in the graded folder what lateness costs; no file without a cost."""
-    file, cost = root / FILE, dates.points_per_day(maximum)
-    if dates.due is None or not cost:
+def write(root: Path, dates: Dates, maximum: float) -> bool:
+    """Note in the graded folder when the lab was due and what lateness costs.
+
+    False when it never had a date: one that somebody set by hand in nbgrader stays then.
+    """
+    file = root / FILE
+    if dates.due is None:
+        had = file.exists()
         file.unlink(missing_ok=True)
-        return
-    root.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"points_per_day": cost}, indent=1) + "\n", encoding="utf-8")
+        return had
+    kept = {"due": dates.due.isoformat(), "cost": dates.cost, "percent": dates.percent,
+            "points_per_day": dates.points_per_day(maximum),
+            "extensions": {who: more.total_seconds() for who, more in dates.extensions.items()}}
+    notebook.write_if_changed(file, json.dumps(kept, indent=1) + "\n")
+    return True
 
 
 def enter_due(book: Gradebook, lab: str, dates: Dates) -> None:
@@ -131,14 +152,17 @@ def enter_due(book: Gradebook, lab: str, dates: Dates) -> None:
 
 
 def enter(book: Gradebook, lab: str, url: str, submission: Submission, dates: Dates,
-          config: Config) -> float:
-    """Enter when one submission came and how late that was; returns the points taken off.
+          config: Config) -> bool:
+    """Enter when one submission came and how late that was.
 
-    The gradebook must hold the submission. nbgrader's own step works out the penalty.
+    The gradebook must hold the submission. nbgrader's own step works out the penalty; True
+    when it is another than before.
     """
     found = book.find_submission(lab, submission.student)
+    before = float(found.late_submission_penalty or 0.0)
     found.timestamp = _utc(submission.submitted)
-    found.extension = dates.extension(submission) or None
+    if dates.due is not None:
+        found.extension = dates.extension(submission) or None
     book.db.commit()
     where: dict[str, Any] = {"notebook": lab, "assignment": lab, "student": submission.student,
                              "db_url": url}
@@ -146,7 +170,7 @@ def enter(book: Gradebook, lab: str, url: str, submission: Submission, dates: Da
     step.log.setLevel("ERROR")
     step.preprocess(_Empty(), {"nbgrader": where})
     found = book.find_submission(lab, submission.student)
-    return float(found.late_submission_penalty or 0.0)
+    return float(found.late_submission_penalty or 0.0) != before
 
 
 class _Empty:

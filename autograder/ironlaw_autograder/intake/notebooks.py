@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode, v4
 
-from ..build.stamp import Stamp
+from ..build.stamp import KEY, Stamp
 from ..build.stamp import read as read_stamp
 
 MAX_BYTES = 30_000_000
@@ -42,7 +42,10 @@ def read_stamped(data: bytes) -> tuple[NotebookNode, Stamp]:
         raise ValueError("the file is JSON, but not a notebook with cells")
     made = v4.new_notebook()
     made.cells = [_cell(cell) for cell in raw["cells"] if isinstance(cell, dict)]
-    return made, read_stamp(raw.get("metadata"))
+    stamp = read_stamp(raw.get("metadata"))
+    if stamp:
+        made.metadata[KEY] = stamp.to_metadata()
+    return made, stamp
 
 
 def labels(notebook: NotebookNode) -> set[str]:

@@ -16,7 +16,6 @@ from ..build.stamp import UNKNOWN, Stamp
 from . import times
 from .archives import stem
 from .collect import Candidate, Collection
-from .notebooks import labels
 from .roster import Enrolled, Roster
 from .spelling import key, shown, student_name
 
@@ -83,7 +82,7 @@ def _one(group: list[Candidate], lab: str, graded: set[str], roster: Roster | No
     student = enrolled.id if enrolled else student_name(_spelling(group))
     notes = _about_names(group, student, enrolled, roster)
     readable = [c for c in group if c.notebook is not None]
-    of_lab = [c for c in readable if c.notebook is not None and labels(c.notebook) & graded]
+    of_lab = [c for c in readable if c.labels & graded]
     pool = _named_as_the_lab(_distinct(of_lab or readable), lab)
     problem = ""
     if not readable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,20 +27,30 @@ class Restored:
     notes: list[str]
 
 
-def restore(template: NotebookNode, submitted: NotebookNode) -> Restored:
-    """`submitted` in the shape of `template` (which holds the hidden tests)."""
+def restore(template: NotebookNode, submitted: NotebookNode,
+            new: Collection[str] = ()) -> Restored:
+    """`submitted` in the shape of `template` (which holds the hidden tests).
+
+    `new` are labels that the version of the lab which was handed out did not have.
+    """
     known = {label(cell)["grade_id"]: cell for cell in template.cells}
     notes: list[str] = []
     groups, own = _sort(known, submitted.cells, notes)
     made: list[NotebookNode] = list(own[""])
     for name, cell in known.items():
         found = groups.get(name, [])
-        if label(cell)["locked"]:
+        if name in new:
+            made.append(_fresh(cell))
+        elif label(cell)["locked"]:
             made.append(_locked(cell, name, found, notes))
         else:
             made += _answer(cell, name, found, notes)
         made += own[name]
     _number(made)
+    asked = [name for name, cell in known.items() if name in new and label(cell)["grade"]]
+    if asked:
+        notes.append("Not in the version of the lab that was handed out, so that a person "
+                     f"decides: {', '.join(asked)}.")
     notebook = copy.deepcopy(template)
     notebook.cells = made
     return Restored(notebook, notes)
