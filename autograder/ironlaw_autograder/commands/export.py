@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ironlaw.errors import InputError
+from ironlaw.units import counted
 
 from ..build import notebook
 from ..exports import canvas, items, marks, moodle, pictures, report, scores
 from ..exports.filling import Filled, Wishes, settled
+from ..intake import roster as rosters
 
 _SHOWN = 20
 
@@ -24,6 +26,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="Canvas: the assignment's column, by heading, title or id")
     parser.add_argument("--moodle", type=Path, metavar="WORKSHEET.csv",
                         help="fill in the grading worksheet that Moodle gave out")
+    parser.add_argument("--roster", type=Path, metavar="ROSTER.csv",
+                        help="the class list, with the ids by which the platform knows each "
+                        "student")
     parser.add_argument("--partial", action="store_true",
                         help="hand on totals that still wait for a person, as they stand")
     parser.add_argument("--scale", action="store_true",
@@ -44,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("column", args.column, "given together with --canvas TEMPLATE.csv",
                          "Leave it out, or name Canvas's export with --canvas.")
     wishes = Wishes(args.partial, args.scale, args.absent_zero, args.ignore_case)
+    ids = rosters.read(args.roster).ids() if args.roster is not None else {}
     book = marks.read(args.out)
     to = args.to or args.out / "exports"
     # Everything is made before anything is written: a template that is refused leaves no
@@ -54,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
     filled: dict[str, Filled] = {}
     if args.canvas is not None:
         texts["canvas.csv"], filled["canvas"] = canvas.fill(book, args.canvas, wishes,
-                                                            column=args.column)
+                                                            column=args.column, roster=ids)
     if args.moodle is not None:
-        texts["moodle.csv"], filled["moodle"] = moodle.fill(book, args.moodle, wishes)
+        texts["moodle.csv"], filled["moodle"] = moodle.fill(book, args.moodle, wishes, roster=ids)
     templates = {path.resolve() for path in (args.canvas, args.moodle) if path is not None}
     for name in texts:
         if (to / name).resolve() in templates:
@@ -95,16 +101,19 @@ def _as_json(book: marks.Book, wishes: Wishes, found: list[items.Item],
 def _tell(book: marks.Book, wishes: Wishes, found: list[items.Item], filled: dict[str, Filled],
           to: Path) -> None:
     final = sum(1 for student in book.students if student.final and student.handed_in)
-    print(f"{book.lab}: {len(book.students)} students, {final} with a final total")
+    print(f"{book.lab}: {counted(len(book.students), 'student')}, {final} with a final total")
     states = [(s.id, scores.state(s)) for s in book.students if not s.final]
     _list("not final yet" + (", handed on as they stand" if wishes.partial else ", left empty"),
           [f"{name}: {said}" for name, said in states if said != "handed in nothing"])
+    _list("0 points, for the notebook could not be read",
+          [f"{s.id}: {s.problem}" for s in book.students
+           if s.final and s.problem and s.handed_in])
     _list("handed in nothing" + (", 0 points" if wishes.absent_zero else ", left empty"),
           [s.id for s in book.students if not s.handed_in])
     _list("look at", [f"{item.question.title}: {'; '.join(item.flags)}"
                       for item in found if item.flags])
     for platform, done in filled.items():
-        print(f"\n{platform}: {done.filled} grades in the column {done.column}, "
+        print(f"\n{platform}: {counted(done.filled, 'grade')} in the column {done.column}, "
               f"{len(done.changed)} of them in place of another one")
         _list("another grade stood there", done.changed)
         _list("left as they were", [f"{name}: {why}" for name, why in done.kept.items()])

@@ -57,7 +57,7 @@ def fill(book: Book, template: Path, wishes: Wishes, *, column: str | None = Non
     people = [row for row in sheet.rows[1:] if _is_person(row)]
     ids = [{name: row[who.index(name)] for name in _IDS if name in who} for row in people]
     matching = match(book.students, ids, roster, ignore_case=wishes.ignore_case)
-    filled.take(matching)
+    filled.take(matching, book)
     by_row = {row: student for student, row in matching.rows.items()}
     students = {student.id: student for student in book.students}
     for number, row in enumerate(people):
@@ -120,7 +120,9 @@ def _assignment(header: list[str], start: int, book: Book, column: str | None,
                   if column in (header[at], found[1], found[2])]
         argument, value = "column", column
     else:
-        own = {plain(book.lab), plain(book.title)}
+        # "Lab 1 · The iron law" may be called by the whole, or by either half.
+        titles = (book.lab, book.title, *re.split(r" · |: ", book.title))
+        own = set(map(plain, titles))
         wanted = [at for at, found in known.items() if plain(found[1]) in own]
         argument, value = "canvas", sheet.file
     if len(wanted) == 1:
@@ -129,8 +131,7 @@ def _assignment(header: list[str], start: int, book: Book, column: str | None,
         raise InputError("canvas", sheet.file, f"{WHAT}, with an assignment in it",
                          "Make the assignment in Canvas first, then export again.")
     many = "Several columns" if wanted else "No column"
-    titles = " or ".join(dict.fromkeys((book.lab, book.title)))
     meant = f"{many} of it could be meant." if column is not None else (
-        f"{many} of it has the title {titles}.")
+        f"{many} of it has the title {' or '.join(dict.fromkeys((book.lab, book.title)))}.")
     raise InputError(argument, value, f"a file or column that names one assignment ({listed})",
                      f"{meant} Name the column with --column 'TITLE (ID)' or its ID.")

@@ -30,11 +30,11 @@ def guard(text: str) -> str:
     tab or line break inside the text, where some readers start a new cell.
     """
     # A file's name that is no text leaves signs that UTF-8 cannot hold.
-    parts = _NEW_CELL.split(text.encode("utf-8", "replace").decode("utf-8"))
-    safe = [part if place % 2 or not _starts_formula(part) else f"'{part}"
-            for place, part in enumerate(parts)]
-    joined = "".join(safe)
-    return f"'{joined}" if joined[:1] in ("\t", "\r", "\n") else joined
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    first, *others = _NEW_CELL.split(text)
+    safe = first + "".join(f"'{part}" if place % 2 and _starts_formula(part) else part
+                           for place, part in enumerate(others))
+    return f"'{safe}" if text[:1] in tuple("\t\r\n") or _starts_formula(text) else safe
 
 
 def _starts_formula(text: str) -> bool:
@@ -130,9 +130,7 @@ def _parsed(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The comma, or the semicolon where that splits the first lines into more cells."""
-    lines = text.splitlines()[:3]
-    counts = {sign: {len(next(csv.reader([line], delimiter=sign), [])) for line in lines}
-              for sign in (";", ",")}
-    fits = {sign: max(found) for sign, found in counts.items() if len(found) == 1}
-    return ";" if fits.get(";", 0) > fits.get(",", 0) else ","
+    """The semicolon where it splits the heading into more cells than the comma does."""
+    def cells(sign: str) -> int:
+        return len(next(csv.reader(io.StringIO(text, newline=""), delimiter=sign), []))
+    return ";" if cells(";") > cells(",") else ","

@@ -48,9 +48,10 @@ class Filled:
     unclear: dict[str, str] = field(default_factory=dict)
     nearly: dict[str, str] = field(default_factory=dict)
 
-    def take(self, matching: Matching) -> None:
-        """Enter everybody who has no row of their own."""
-        self.not_in_file = matching.missing
+    def take(self, matching: Matching, book: Book) -> None:
+        """Enter everybody who handed in and has no row of their own."""
+        came = {student.id for student in book.students if student.handed_in}
+        self.not_in_file = [name for name in matching.missing if name in came]
         self.unclear = matching.unclear
         self.nearly = matching.nearly
 
@@ -63,7 +64,7 @@ def settled(student: Student, wishes: Wishes) -> float | None:
     """The total to hand on, or None where there is none to hand on yet."""
     if not student.handed_in:
         return 0.0 if wishes.absent_zero else None
-    if student.final or (wishes.partial and student.marks):
+    if student.final or (wishes.partial and student.judged):
         return student.total
     return None
 

@@ -170,10 +170,10 @@ def _most(texts: Iterable[str]) -> tuple[str, int]:
 def _flags(item: Item) -> tuple[str, ...]:
     """What an instructor should look at."""
     found = []
-    if item.n and item.difficulty == 0:
+    if item.n and item.difficulty == 0 and not item.waiting:
         found.append("nobody answered it" if item.blank >= item.n else
                      "nobody got it: look at the question and at its test")
-    if item.n > 2 and item.difficulty is not None and item.difficulty >= 1:
+    if item.n > 2 and item.difficulty is not None and item.difficulty >= 1 and not item.waiting:
         found.append("everybody got it: it tells nobody apart")
     if item.discrimination is not None and item.chance is not None \
             and item.discrimination < -item.chance:
@@ -181,10 +181,10 @@ def _flags(item: Item) -> tuple[str, ...]:
     if item.blank_share is not None and item.blank_share > 0.5 and item.difficulty != 0:
         found.append("more than half left it empty")
     if item.wrong_count >= 3 and item.wrong_count >= 0.2 * item.n:
-        found.append(f"{item.wrong_count} gave the same wrong value: a shared mistake, or a "
-                     "broken test")
+        found.append(f"{item.wrong_count} gave the same wrong value: a shared mistake, or "
+                     "a broken test")
     if item.timed_out:
         found.append(f"{item.timed_out} ran out of time")
     if item.waiting:
-        found.append(f"{item.waiting} wait for a person")
+        found.append(f"{item.waiting} {'waits' if item.waiting == 1 else 'wait'} for a person")
     return tuple(found)

@@ -7,18 +7,23 @@ alone. `grades.json` adds what the judge said about an answer. Nothing is writte
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nbformat
 from ironlaw.errors import InputError
-from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.api import Assignment, Grade, SubmittedAssignment, SubmittedNotebook
+from sqlalchemy import create_engine, select
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ..build.lab_source import label
 from ..grading import contents, database
-from ..grading.adapter import at_peace
 from ..judge.engine import NO_ANSWER
 
 # How the judge words an answer that ran out of time (`judge/kernel.py`, `judge/engine.py`).
@@ -111,10 +116,10 @@ def read(out: Path) -> Book:
     data = _grades_json(out)
     lab = data["lab"]
     said = {str(result["student"]): result for result in data["results"]}
-    with at_peace(), _gradebook(out) as book:
-        title, questions = _questions(out, lab, book)
+    with _gradebook(out) as session:
+        title, questions = _questions(out, lab, session)
         found = [_student(submission, questions, said.get(submission.student.id, {}))
-                 for submission in book.assignment_submissions(lab)]
+                 for submission in _submissions(session, lab)]
     known = {student.id for student in found}
     # A notebook on which the grader itself failed has no marks: a person must look.
     found += [Student(name, {}, problem=str(result.get("problem") or "it was not graded"),
@@ -142,25 +147,51 @@ def _grades_json(out: Path) -> dict[str, Any]:
     return data
 
 
-def _gradebook(out: Path) -> Gradebook:
+@contextmanager
+def _gradebook(out: Path) -> Iterator[Session]:
+    """A session on the gradebook for reading alone.
+
+    nbgrader's own `Gradebook` makes tables and entries that are missing as soon as it is opened.
+    """
     url = database.of(out)
     parsed = make_url(url)
-    # Opening a gradebook that is not there would make an empty one.
-    if parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_file():
-        raise InputError("out", str(out), "a graded folder, with its gradebook",
-                         f"{parsed.database} is missing: grade again, or name the folder that "
-                         "`ironlaw-autograder grade` wrote.")
-    return Gradebook(database.check(url), course_id=database.COURSE) if (
-        parsed.get_backend_name() != "sqlite") else Gradebook(url)
-
-
-def _questions(out: Path, lab: str, book: Gradebook) -> tuple[str, tuple[Question, ...]]:
+    if parsed.get_backend_name() == "sqlite":
+        file = Path(parsed.database or "")
+        if not file.is_file():
+            raise InputError("out", str(out), "a graded folder, with its gradebook",
+                             f"{file} is missing: grade again, or name the folder that "
+                             "`ironlaw-autograder grade` wrote.")
+        url = f"sqlite:///file:{quote(str(file.resolve()))}?mode=ro&uri=true"
+    else:
+        url = database.check(url)
+    engine = create_engine(url)
     try:
-        cells = {cell.name: cell for part in book.find_assignment(lab).notebooks
-                 for cell in part.grade_cells}
-    except MissingEntry:
+        with Session(engine) as session:
+            yield session
+    except SQLAlchemyError as problem:
+        reason = " ".join(str(getattr(problem, "orig", None) or problem).split())[:200]
+        raise InputError("out", str(out), "a graded folder whose gradebook can be read",
+                         f"The gradebook said: {reason}. Let nothing else write to it "
+                         "meanwhile; if it is damaged, grade again into a new folder.") from None
+    finally:
+        engine.dispose()
+
+
+def _submissions(session: Session, lab: str) -> Iterable[SubmittedAssignment]:
+    """The lab's submissions, with all that is needed of each fetched together."""
+    grades = selectinload(SubmittedAssignment.notebooks).selectinload(SubmittedNotebook.grades)
+    return session.scalars(
+        select(SubmittedAssignment).join(SubmittedAssignment.assignment)
+        .where(Assignment.name == lab)
+        .options(grades.joinedload(Grade.cell), joinedload(SubmittedAssignment.student)))
+
+
+def _questions(out: Path, lab: str, session: Session) -> tuple[str, tuple[Question, ...]]:
+    assignment = session.scalars(select(Assignment).where(Assignment.name == lab)).one_or_none()
+    if assignment is None:
         raise InputError("out", str(out), f"a graded folder of {lab}",
-                         "Its gradebook does not know this lab: grade again.") from None
+                         "Its gradebook does not know this lab: grade again.")
+    cells = {cell.name: cell for part in assignment.notebooks for cell in part.grade_cells}
     title, order = lab, {}
     source = out / "source" / lab / f"{lab}.ipynb"
     if source.is_file():

@@ -54,7 +54,7 @@ def fill(book: Book, template: Path, wishes: Wishes, *,
     ids = [_ids(row, header, identifier, sheet.file) for row in people]
     matching = match(book.students, ids, roster, ignore_case=wishes.ignore_case)
     filled = Filled(column="Grade")
-    filled.take(matching)
+    filled.take(matching, book)
     by_row = {row: student for student, row in matching.rows.items()}
     students = {student.id: student for student in book.students}
     for number, row in enumerate(people):

@@ -76,7 +76,7 @@ class Distribution:
         said = (f"{_people(len(totals))}, from {number(min(totals))} to {number(max(totals))} of "
                 f"{number(self.maximum)} points; median {middle}, quartiles {low} and {high}.")
         if self.so_far:
-            said += (f" {_people(len(self.so_far))} of them still "
+            said += (f" {len(self.so_far)} of them still "
                      f"{'waits' if len(self.so_far) == 1 else 'wait'} for a person: what they "
                      "have so far is hatched.")
         return said
@@ -137,11 +137,11 @@ def shares(items: Sequence[Item]) -> str:
     """Each question's points as an SVG picture: earned, lost, left empty, waiting."""
     figure = _figure(0.9 + 0.28 * max(1, len(items)))
     axes = figure.subplots()
-    parts = [_parts(item) for item in items]
+    found = [parts(item) for item in items]
     rows = np.arange(len(items))
     start = np.zeros(len(items))
     for name, look in _LOOKS.items():
-        values = np.array([part[name] for part in parts])
+        values = np.array([part[name] for part in found])
         if values.any():
             axes.barh(rows, values, left=start, height=0.72, label=name, **look)
         start = start + values
@@ -151,7 +151,7 @@ def shares(items: Sequence[Item]) -> str:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("share of the question's points, over all who were judged")
-    if items:
+    if start.any():
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False,
                     fontsize=8)
     return _svg(figure, "questions")
@@ -161,9 +161,9 @@ def shares_in_words(items: Sequence[Item]) -> str:
     """What the picture of the questions shows, in words and numbers."""
     said = []
     for item in items:
-        parts = ", ".join(f"{100 * value:.0f} % {name}" for name, value in _parts(item).items()
+        words = ", ".join(f"{100 * value:.0f} % {name}" for name, value in parts(item).items()
                           if value > 0)
-        said.append(f"{item.question.title}: {parts or 'no answers'}")
+        said.append(f"{item.question.title}: {words or 'no answers'}")
     return "; ".join(said) + "." if said else "There are no questions."
 
 
@@ -172,7 +172,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "left empty": {"color": GREY}, "waiting for a person": _WAITING}
 
 
-def _parts(item: Item) -> dict[str, float]:
+def parts(item: Item) -> dict[str, float]:
+    """Shares of a question's points over all answers; they add up to 1 (0 without any answer)."""
     everybody = item.n + item.waiting
     if not everybody:
         return dict.fromkeys(_LOOKS, 0.0)
