@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from . import compare_split as split
 from .compare_split import Part
 from .config import RunConfig
-from .errors import InputError, choice, fraction, number
+from .errors import InputError, UnavailableError, choice, fraction, number
 from .predict import flops, step_time
 from .predict.peak import step_memory
 from .predict.step_time import Line
@@ -216,7 +216,11 @@ def run(
         + " tokens, taking turns")
     few, more, measured = measure_steps(shapes, steps=steps, warmup=warmup, profile=profile,
                                         device=here, progress=say)
-    parts = measure_parts(shapes, rounds=max(3, steps // 4), device=here, progress=say)
+    parts: Sequence[StepParts] = ()
+    try:
+        parts = measure_parts(shapes, rounds=max(3, steps // 4), device=here, progress=say)
+    except UnavailableError as problem:  # a GPU that must not be profiled, for one
+        say(f"the parts of the step are estimated instead: {problem}")
     known: dict[str, Any] = {"profile": profile, "guesses": guesses, "parts": parts,
                              "memory": memory}
     try:

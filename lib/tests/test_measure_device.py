@@ -85,7 +85,8 @@ def test_a_gpu_of_the_catalogue_is_recognised_by_its_driver_name(
             assert entry.drivers[0] in here.catalogue.drivers  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", ["NVIDIA A100X", "NVIDIA L400", "NVIDIA H20", "Graphics Device"])
+@pytest.mark.parametrize("name", ["NVIDIA A100X", "NVIDIA L400", "NVIDIA H20", "Graphics Device",
+                                  "NVIDIA A100-SXM4-80GB MIG 1g.10gb"])
 def test_an_unknown_gpu_stays_unknown(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pretend_cuda(monkeypatch, name)
     here = devices.find("cuda")

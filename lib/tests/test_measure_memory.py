@@ -170,6 +170,7 @@ def test_a_gpu_is_asked_for_its_allocators_count(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(memory.gpt2_step, "random_batches",
                         lambda config, target: batches(config, "cpu"))
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     config = RunConfig(**TINY)
     found = memory.on_device(config, here)
     assert found.peak_bytes == 500_000

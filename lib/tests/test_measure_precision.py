@@ -125,6 +125,16 @@ def test_a_precision_that_cannot_run_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert found.reasons["runs.amp-bf16"] == "PyTorch refused: no BFloat16 kernel"
 
 
+def test_a_precision_that_would_be_emulated_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU below compute capability 8.0, or a Mac before macOS 14."""
+    monkeypatch.setattr(precision, "supports",
+                        lambda device, dtype: "emulated" if dtype == "bf16" else "")
+    found = precision.measure_precision(TINY, runs=["amp-bf16", "pure-bf16", "fp32"], steps=1,
+                                        device="cpu")
+    assert [r.precision for r in found.runs] == ["fp32"]
+    assert found.reasons["runs.amp-bf16"] == found.reasons["runs.pure-bf16"] == "emulated"
+
+
 def test_a_format_that_is_emulated_gets_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "supports",
                         lambda device, dtype: "emulated" if dtype == "bf16" else "")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import getpass
 import json
+import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,8 +18,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from ironlaw import cli, recordings, results
+from ironlaw.config import RunConfig
 from ironlaw.errors import InputError, UnavailableError
-from ironlaw.measure import device, record, record_plan
+from ironlaw.measure import device, memory, record, record_plan
 from ironlaw.measure.record import Instrument, compact
 from ironlaw.results import MemorySweep, Result
 from ironlaw.results_systems import RecordingIndex
@@ -149,6 +152,56 @@ def test_an_interrupt_leaves_a_whole_index(tmp_path: Path) -> None:
     made(tmp_path, calls, "a b")
     assert calls == ["a", "b", "b"]
     assert not list(folder(tmp_path).glob(".writing-*"))
+
+
+def test_killed_at_work_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The process dies by SIGKILL inside the second of three instruments."""
+    code = """
+import os, signal, sys
+from pathlib import Path
+from test_measure_record import instrument
+from ironlaw.measure import record
+def die(here, seconds):
+    os.kill(os.getpid(), signal.SIGKILL)
+record.record(Path(sys.argv[1]), device="cpu", minutes=1, instruments=[
+    instrument("one", []), record.Instrument("two", 1.0, 0.0, die), instrument("three", [])])
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)],
+                          env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+                          capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert sorted(f.name for f in folder(tmp_path).iterdir()) == ["index.json", "one.json"]
+    calls: list[str] = []
+    index = made(tmp_path, calls, "one two three", minutes=1)
+    assert list(index.instruments) == ["one", "two", "three"]
+    assert calls == ["two", "three"]
+
+
+class PretendedGpu(device.Device):
+    """Takes every path of a CUDA device, and computes on the CPU."""
+
+    @property
+    def type(self) -> str:
+        return "cuda"
+
+
+def test_a_gpus_batches_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(layers=1, width=32, heads=2, vocab=512, batch=8, seq=64)
+    gpu = PretendedGpu(torch.device("cpu"), "GPU", 1e9, 2, None, {})
+    needs = memory.trace(config.replace(batch=4)).peak_bytes
+    for free, batch in ((1e9, 8), (1.26 * needs, 4), (1.24 * needs, 2)):
+        monkeypatch.setattr(device, "free_bytes", lambda here, free=free: free)
+        assert record_plan.fitting(gpu, config).batch == batch, "a fifth stays free"
+    assert record_plan.fitting(device.find("cpu"), config) == config, "a CPU's stay as they are"
+    with pytest.raises(UnavailableError, match=r"4 x 64"):
+        record_plan.fitting(gpu, config, least=4)
+
+
+def test_what_does_not_fit_at_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "free_bytes", lambda here: 1e6)
+    gpu = PretendedGpu(torch.device("cpu"), "GPU", 1e6, 2, None, {})
+    with pytest.raises(UnavailableError, match=r"1\.000 MB"):
+        record_plan.fitting(gpu, RunConfig(batch=2, seq=64))
 
 
 def test_a_file_too_large_is_refused(tmp_path: Path) -> None:

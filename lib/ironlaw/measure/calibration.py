@@ -118,6 +118,8 @@ def _peaks(here: Device, dtypes: list[str], seconds: float, reasons: dict[str, s
 def _rates(here: Device, dtype: str, seconds: float, notes: dict[str, str]) -> matmul.Sweep:
     device = here.torch_device
     if here.type != "cpu" or dtype != "fp32":
+        if dtype in ("fp32", "tf32"):
+            _note_float32(device, dtype, notes)
         return matmul.sweep(device, dtype, seconds=seconds, memory_bytes=here.memory_bytes)
     # On a CPU the float32 setting picks another library, and the faster one is the ceiling,
     # as long as it still computes in FP32.
@@ -139,6 +141,23 @@ def _rates(here: Device, dtype: str, seconds: float, notes: dict[str, str]) -> m
                 for name in plain.rates | other.rates}
     skipped = {n: why for n, why in (plain.skipped | other.skipped).items() if n not in together}
     return matmul.Sweep(together, skipped)
+
+
+def _note_float32(device: torch.device, dtype: str, notes: dict[str, str]) -> None:
+    """Say so when a setting outside PyTorch makes FP32 and TF32 other than asked for.
+
+    NVIDIA_TF32_OVERRIDE and TORCH_ALLOW_TF32_CUBLAS_OVERRIDE do; a probe sees it.
+    """
+    with matmul.float32_mode("high" if dtype == "tf32" else "highest"):
+        exact = matmul.float32_is_exact(device)
+    if dtype == "fp32" and not exact:
+        notes["matmul.fp32"] = ("Products asked for in FP32 come out rounded to fewer bits: "
+                                "something outside PyTorch allows TF32 (NVIDIA_TF32_OVERRIDE?). "
+                                "This is not a rate of FP32.")
+    if dtype == "tf32" and exact:
+        notes["matmul.tf32"] = ("Products asked for in TF32 come out as exact as FP32: something "
+                                "outside PyTorch forbids TF32 (NVIDIA_TF32_OVERRIDE=0?), or this "
+                                "library has none. This is a rate of FP32.")
 
 
 def _note_threads(here: Device, seconds: float, notes: dict[str, str]) -> None:

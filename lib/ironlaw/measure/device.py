@@ -18,6 +18,7 @@ from ._torch import torch
 
 KINDS = ("cuda", "mps", "cpu")
 ENVIRONMENT = "IRONLAW_DEVICE"
+_SIXTEEN_BIT = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,11 @@ def supports(device: torch.device, dtype: str) -> str:
         with torch.cuda.device(device):
             if not torch.cuda.is_bf16_supported(including_emulation=False):
                 return "BF16 would be emulated on this GPU (it needs compute capability 8.0)."
+    if device.type == "mps" and dtype in _SIXTEEN_BIT:
+        try:
+            torch.zeros(1, dtype=_SIXTEEN_BIT[dtype], device=device)
+        except (RuntimeError, TypeError) as problem:  # before macOS 14 BF16 is a TypeError
+            return f"This Mac's MPS has no {dtype.upper()}: {str(problem).splitlines()[0]}"
     return ""
 
 

@@ -26,6 +26,7 @@ from ..gpt2 import precision as formats
 from ..gpt2 import step as gpt2_step
 from ..gpt2.model import GPT, recomputed
 from ..results import MemoryMeasurement, MemorySweep, SavedTensor
+from . import timing
 from ._torch import torch
 from .device import Device, find
 from .ledger import KINDS, Ledger
@@ -145,14 +146,15 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
     """
     traced = trace(config)
     if here.type != "cuda":
-        return _relabelled(
-            traced, here, None, None, None,
-            f"{here.type} keeps no count of its tensors: these are the tracker's figures.")
+        why = ("MPS tells what it holds now, not the most that it held" if here.type == "mps"
+               else "A CPU keeps no count of its tensors")
+        return _relabelled(traced, here, None, None, None,
+                           f"{why}: these are the tracker's figures.")
     target = here.torch_device
     torch.cuda.empty_cache()
     allocated_before = torch.cuda.memory_allocated(target)
     try:
-        with torch.random.fork_rng(devices=[target]):
+        with timing.on(target), torch.random.fork_rng(devices=[target]):
             torch.manual_seed(0)
             run = gpt2_step.build(config, target)
             batches = gpt2_step.random_batches(config, target)

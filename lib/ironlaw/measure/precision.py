@@ -71,6 +71,10 @@ def measure_precision(
         tallies, underflow = gradient_underflow(config, batches[0], target)
         done = []
         for name in runs:
+            why = _unsupported(name, target)
+            if why:
+                reasons[f"runs.{name}"] = why
+                continue
             try:
                 done.append(_run(name, config, batches, target, learning_rate))
             except (UnavailableError, RuntimeError) as problem:
@@ -81,6 +85,13 @@ def measure_precision(
         notes={**host.circumstances(here.threads, share), "float32_matmul": mode,
                "gradients": "Of the mean loss of one batch, after no step: freshly initialised "
                             "weights. They shrink as training goes on."})
+
+
+def _unsupported(run: str, device: torch.device) -> str:
+    """Why `device` has no matrix products in the format of `run`, or "" if it has."""
+    format_ = {"amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16"}.get(
+        run.removesuffix(" unscaled"), "fp32")
+    return supports(device, format_)
 
 
 def format_errors(here: Device, reasons: dict[str, str]) -> list[FormatError]:

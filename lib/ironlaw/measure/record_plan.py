@@ -6,11 +6,14 @@ a learner is least likely to be able to measure.
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 
 from ..config import RunConfig
+from ..errors import UnavailableError
 from ..results import DeviceProfile, Result
+from ..units import memory as memory_words
 from .device import Device
 from .record import Instrument
 
@@ -21,6 +24,7 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
     """All of them for `here`; `base` is the training step that they share."""
     made: dict[str, DeviceProfile] = {}
     on_gpu = here.type == "cuda"
+    fitted = functools.cache(functools.partial(fitting, here))
 
     def device(here: Device, seconds: float) -> Result:
         from .calibration import calibrate
@@ -30,14 +34,14 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
     def step(config: RunConfig) -> Instrument:
         def make(here: Device, seconds: float) -> Result:
             from .step import measure_step
-            return measure_step(config, steps=30 if on_gpu else 10, warmup=3, device=here,
+            return measure_step(fitted(config), steps=30 if on_gpu else 10, warmup=3, device=here,
                                 profile=made.get("profile") or recorded_profile(folder))
         return Instrument(_named("step", config, base), 1.0, 15.0, make)
 
     def memory(config: RunConfig) -> Instrument:
         def make(here: Device, seconds: float) -> Result:
             from .memory import measure_memory
-            return measure_memory(config, "device" if on_gpu else "tracker", here)
+            return measure_memory(fitted(config), "device" if on_gpu else "tracker", here)
         return Instrument(_named("memory", config, base), 0.5, 10.0, make)
 
     def roofline(here: Device, seconds: float) -> Result:
@@ -46,7 +50,7 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
 
     def pipeline(here: Device, seconds: float) -> Result:
         from .pipeline import measure_pipeline
-        return measure_pipeline(base, device=here, seconds=min(seconds * 0.7, 60.0))
+        return measure_pipeline(fitted(base), device=here, seconds=min(seconds * 0.7, 60.0))
 
     def workers(here: Device, seconds: float) -> Result:
         from .workers import measure_workers
@@ -54,8 +58,8 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
 
     def precision(here: Device, seconds: float) -> Result:
         from .precision import measure_precision
-        small = base.replace(batch=2)  # sorting gradients copies them
-        return measure_precision(small, steps=8 if on_gpu else 5, device=here)
+        small = base.replace(batch=2, precision="fp32")  # sorting gradients copies them
+        return measure_precision(fitted(small), steps=8 if on_gpu else 5, device=here)
 
     def attention(here: Device, seconds: float) -> Result:
         from .attention import measure_attention
@@ -65,7 +69,8 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
 
     def recompute(here: Device, seconds: float) -> Result:
         from .recompute import measure_recompute
-        return measure_recompute(base.replace(batch=4, attention="materialised"), device=here,
+        return measure_recompute(fitted(base.replace(batch=4, attention="materialised"),
+                                        least=4), device=here,
                                  rounds=10 if on_gpu else 5)
 
     def scaling(here: Device, seconds: float) -> Result:
@@ -74,16 +79,16 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
         each = RunConfig(batch=2, seq=128)  # with one GPU it runs on the CPU
         if on_gpu and torch.cuda.device_count() > 1:
             without_scaling = "fp32" if base.precision == "amp-fp16" else base.precision
-            each = base.replace(batch=max(1, base.batch // 2), precision=without_scaling)
+            each = fitted(base.replace(batch=max(1, base.batch // 2), precision=without_scaling))
         return measure_scaling(each, device=here, timeout=math.ceil(max(60.0, 2 * seconds)))
 
     def trace(here: Device, seconds: float) -> Result:
         from .trace import measure_trace
-        return measure_trace(base, device=here)
+        return measure_trace(fitted(base), device=here)
 
     def energy(here: Device, seconds: float) -> Result:
         from .energy import measure_energy
-        return measure_energy(base, seconds=min(seconds, 20.0), device=here)
+        return measure_energy(fitted(base), seconds=min(seconds, 20.0), device=here)
 
     def activations(here: Device, seconds: float) -> Result:
         from .activations import measure_activations
@@ -107,6 +112,27 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
     else:
         whole.append(memory(RunConfig(model="gpt2-124m", batch=4, precision="amp-bf16")))
     return whole
+
+
+def fitting(here: Device, config: RunConfig, least: int = 1) -> RunConfig:
+    """`config` with its batch halved until a step fits into the GPU's free memory.
+
+    A fifth of that stays free for what tensors are not: context, workspaces, fragments. A
+    CPU's configurations are small, and stay. Raises `UnavailableError` below `least` sequences.
+    """
+    from .device import free_bytes
+    from .memory import trace
+
+    free = free_bytes(here) if here.type == "cuda" else None
+    if free is None:
+        return config
+    while trace(config).peak_bytes > 0.8 * free:
+        if config.batch // 2 < least:
+            raise UnavailableError(
+                "Memory for this step", f"{config.model} with {config.batch} x {config.sequence} "
+                f"tokens does not fit into {memory_words(free)}.", "Free memory on this device.")
+        config = config.replace(batch=config.batch // 2)
+    return config
 
 
 def recorded_profile(folder: Path) -> DeviceProfile | None:

@@ -23,7 +23,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from ..config import RunConfig
-from ..errors import count
+from ..errors import UnavailableError, count
 from ..gpt2 import step as gpt2_step
 from ..results_systems import Gap, KernelRow, TraceMeasurement
 from ..units import percent, si
@@ -123,7 +123,7 @@ def profile_job(
         profiler.export_chrome_trace(str(chrome_trace))
     events = list(profiler.events())
     on_gpu = here.type == "cuda"
-    work = device_spans(events) if on_gpu else host_spans(events)
+    work = kernels(events) if on_gpu else host_spans(events)
     return _measurement(here, config, steps, seconds, work, events, notes or {}, share)
 
 
@@ -142,6 +142,20 @@ def device_spans(events: Iterable[Any]) -> list[Span]:
     return sorted(found, key=lambda s: (s.start, -s.end))
 
 
+def kernels(events: Iterable[Any]) -> list[Span]:
+    """`device_spans`, or `UnavailableError` where there is none: that GPU was not watched.
+
+    Without this a trace that could not see the GPU would read as a GPU that did nothing.
+    """
+    found = device_spans(events)
+    if not found:
+        raise UnavailableError(
+            "What the GPU ran", "the profiler saw not one of its kernels.",
+            "Allow profiling on this GPU (NVIDIA restricts its counters to administrators by "
+            "default), or use a PyTorch build with CUPTI.")
+    return found
+
+
 def launches(call: Callable[[], Any], device: torch.device) -> tuple[int, float | None]:
     """How many operations `call` starts on `device`, and the seconds in which a GPU ran any.
 
@@ -157,7 +171,7 @@ def launches(call: Callable[[], Any], device: torch.device) -> tuple[int, float 
         timing.synchronise(device)
     events = list(profiler.events())
     if on_gpu:
-        work = device_spans(events)
+        work = kernels(events)
         return len(work), sum(b - a for a, b in union(work))
     return len(leaves(host_spans(events))), None
 
