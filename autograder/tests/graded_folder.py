@@ -72,6 +72,7 @@ def make(out: Path, gradebook: Path, pupils: Mapping[str, Pupil]) -> Path:
             if pupil.in_gradebook:
                 _enter(book, name, pupil)
     results = [_result(name, pupil) for name, pupil in pupils.items()]
+    results.append({"student": "", "file": "lab (1).ipynb", "problem": "whose is it?"})
     (out / "grades.json").write_text(
         json.dumps({"lab": LAB, "maximum": 20.0, "results": results}), encoding="utf-8")
     return out

@@ -15,6 +15,7 @@ from ironlaw_autograder.cli import main
 from ironlaw_autograder.exports import marks, scores
 from ironlaw_autograder.exports.filling import Wishes
 from ironlaw_autograder.exports.matching import match
+from ironlaw_autograder.intake.settle import NOTHING
 
 PUPILS = {
     ADA: full(explain=1.5),
@@ -23,7 +24,8 @@ PUPILS = {
     DUNYA: full(12.0, 6.0, 2.0, late=3.0),
     EMRE: Pupil(dict.fromkeys(gf.QUESTIONS, 0.0), problem="The file is cut off."),
     FARAH: Pupil(problem="could not be graded: RuntimeError", in_gradebook=False),
-    "007": Pupil(dict.fromkeys(gf.QUESTIONS, 0.0), problem="nothing handed in", file=""),
+    "007": Pupil(problem=NOTHING, file="", in_gradebook=False),
+    "earlier": full(2.0, 0.0, 1.0, problem=NOTHING, file=""),
     "=1+1": full(1.0, 0.0, 0.0, late=5.0),
 }
 
@@ -44,10 +46,12 @@ def test_the_gradebook_decides_every_point(out: Path) -> None:
     book = marks.read(out)
     found = {student.id: student for student in book.students}
     assert list(found) == sorted(PUPILS)
+    assert book.nameless == ("lab (1).ipynb",)
     assert (book.lab, book.maximum) == (gf.LAB, 20)
     assert {name: (s.total, s.final) for name, s in found.items()} == {
         ADA: (19.5, True), BORIS: (15.5, False), CHIDI: (7.0, True), DUNYA: (17.0, True),
-        EMRE: (0.0, True), FARAH: (0.0, False), "007": (0.0, True), "=1+1": (0.0, True)}
+        EMRE: (0.0, True), FARAH: (0.0, False), "007": (0.0, False), "=1+1": (0.0, True),
+        "earlier": (3.0, True)}
     assert found[BORIS].waiting == ("explain",)
     assert {name for name, s in found.items() if not s.judged} == {EMRE, FARAH, "007"}
     assert not found["007"].handed_in
@@ -66,14 +70,15 @@ def test_a_total_that_waits_is_not_handed_on_as_final(
     said = capsys.readouterr().out
     assert {name: row["score"] for name, row in rows.items()} == {
         ADA: "19.5", BORIS: "", CHIDI: "7", DUNYA: "17", EMRE: "0", FARAH: "", "007": "",
-        "'=1+1": "0"}
+        "'=1+1": "0", "earlier": "3"}
     assert rows[BORIS]["state"] == "waits for a person"
     assert rows[FARAH]["state"].startswith("not judged")
     assert (rows[DUNYA]["late penalty"], rows[BORIS]["explain"]) == ("3", "")
     assert f"{BORIS}: waits for a person" in said
     assert f"{FARAH}: not judged" in said
     assert f"{EMRE}: The file is cut off." in said
-    assert "handed in nothing, left empty (1):\n    007" in said
+    assert "handed in nothing, left empty (1):\n    007\n" in said
+    assert "nobody knows whose they are: no grade (1):\n    lab (1).ipynb" in said
 
 
 def test_partial_and_absent_zero_hand_on_what_was_asked_for_and_no_more(out: Path) -> None:
@@ -101,7 +106,8 @@ def test_the_json_says_everything(out: Path, capsys: pytest.CaptureFixture[str])
     by_name = {row["student"]: row for row in data["students"]}
     assert by_name[BORIS] == {"student": BORIS, "score": None, "so_far": 15.5, "late_penalty": 0.0,
                               "state": "waits for a person", "waiting": ["explain"]}
-    assert data["distribution"]["n"] == 5
+    assert data["distribution"]["n"] == 6
+    assert data["nameless"] == ["lab (1).ipynb"]
     assert data["distribution"]["waiting"] == 1
     assert [item["name"] for item in data["items"]] == sorted(gf.QUESTIONS)
     assert all(Path(file).is_file() for file in data["files"].values())

@@ -13,6 +13,7 @@ from ironlaw_autograder.cli import main
 from ironlaw_autograder.exports import canvas, marks, moodle
 from ironlaw_autograder.exports.filling import Filled, Wishes
 from ironlaw_autograder.exports.marks import Book
+from ironlaw_autograder.intake.settle import NOTHING
 
 PUPILS = {
     ADA: full(explain=1.5, lms="7001"),
@@ -21,7 +22,7 @@ PUPILS = {
     "0042": full(1.0, 0.0, 0.0),
     EMRE: full(12.0, 6.0, 2.0, lms="7005"),
     FARAH: full(3.0, 3.0, 0.0),
-    "7008": Pupil(dict.fromkeys(gf.QUESTIONS, 0.0), problem="nothing handed in", file=""),
+    "7008": Pupil(problem=NOTHING, file="", in_gradebook=False),
 }
 COLUMN = f"{gf.LAB} (202)"
 # Odd quoting, a line break in a cell, columns of an instructor's own, another assignment, totals.

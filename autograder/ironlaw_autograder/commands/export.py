@@ -87,6 +87,7 @@ def _as_json(book: marks.Book, wishes: Wishes, found: list[items.Item],
     return {
         "lab": book.lab, "maximum": book.maximum,
         "files": {name: str(to / name) for name in names},
+        "nameless": list(book.nameless),
         "students": [{"student": s.id, "score": settled(s, wishes), "so_far": s.total,
                       "late_penalty": s.penalty, "state": scores.state(s),
                       "waiting": list(s.waiting)} for s in book.students],
@@ -110,6 +111,7 @@ def _tell(book: marks.Book, wishes: Wishes, found: list[items.Item], filled: dic
            if s.final and s.problem and s.handed_in])
     _list("handed in nothing" + (", 0 points" if wishes.absent_zero else ", left empty"),
           [s.id for s in book.students if not s.handed_in])
+    _list("files of which nobody knows whose they are: no grade", list(book.nameless))
     _list("look at", [f"{item.question.title}: {'; '.join(item.flags)}"
                       for item in found if item.flags])
     for platform, done in filled.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ..build.lab_source import label
 from ..grading import contents, database
+from ..intake.settle import NOTHING
 from ..judge.engine import NO_ANSWER
 
 # How the judge words an answer that ran out of time (`judge/kernel.py`, `judge/engine.py`).
@@ -97,13 +98,16 @@ class Student:
 
 @dataclass(frozen=True)
 class Book:
-    """A graded class: one lab, its questions in order, its students in order of their ids."""
+    """A graded class: one lab, its questions in order, its students in order of their ids.
+
+    `nameless` are files for which no student could be named; they have no grade.
+    """
 
     lab: str
     title: str
     questions: tuple[Question, ...]
     students: tuple[Student, ...]
-    warnings: tuple[str, ...] = field(default=())
+    nameless: tuple[str, ...] = ()
 
     @property
     def maximum(self) -> float:
@@ -115,7 +119,9 @@ def read(out: Path) -> Book:
     """The graded folder `out`, or `InputError` saying what it lacks."""
     data = _grades_json(out)
     lab = data["lab"]
-    said = {str(result["student"]): result for result in data["results"]}
+    said = {str(result["student"]): result for result in data["results"] if result["student"]}
+    nameless = tuple(str(result.get("file", "")) for result in data["results"]
+                     if not result["student"])
     with _gradebook(out) as session:
         title, questions = _questions(out, lab, session)
         found = [_student(submission, questions, said.get(submission.student.id, {}))
@@ -123,9 +129,9 @@ def read(out: Path) -> Book:
     known = {student.id for student in found}
     # A notebook on which the grader itself failed has no marks: a person must look.
     found += [Student(name, {}, problem=str(result.get("problem") or "it was not graded"),
-                      handed_in=_came(result))
+                      handed_in=result.get("problem") != NOTHING)
               for name, result in said.items() if name not in known]
-    return Book(lab, title, questions, tuple(sorted(found, key=lambda s: s.id)))
+    return Book(lab, title, questions, tuple(sorted(found, key=lambda s: s.id)), nameless)
 
 
 def _grades_json(out: Path) -> dict[str, Any]:
@@ -226,15 +232,13 @@ def _student(submission: SubmittedAssignment, questions: tuple[Question, ...],
     marks = {question.name: _mark(grades[question.name], said.get(question.name, {}))
              for question in questions if question.name in grades}
     who = submission.student
+    # Work of an earlier batch counts, also when this time nothing came.
+    problem = str(result.get("problem", ""))
     further = (who.lms_user_id, who.email)
     return Student(
         str(who.id), marks, float(submission.late_submission_penalty or 0.0),
         tuple(str(name) for name in further if name),
-        problem=str(result.get("problem", "")), handed_in=_came(result))
-
-
-def _came(result: dict[str, Any]) -> bool:
-    return bool(result.get("file", "it came without a word in grades.json"))
+        problem="" if problem == NOTHING else problem)
 
 
 def _mark(grade: Any, score: dict[str, Any]) -> Mark:
