@@ -16,6 +16,8 @@ COMMANDS = {
     "check": "fail on derived files that are stale or give something away",
     "release": "write a tree for students, without solutions and autograder",
     "grade": "grade a folder of submissions in isolation",
+    "mark": "mark written answers by hand, those that are alike together",
+    "feedback": "write the students' pages afresh, marks given by hand included",
     "export": "totals for Canvas, Moodle or a spreadsheet, and a report on the class",
     "simulate": "grade a synthetic class whose grades are known",
     "sandbox": "say whether student code can run in isolation here",
@@ -35,11 +37,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:])
         if words[:1] == [name]:  # nbgrader takes seconds to import: only the command that runs
+            _skip_grammar()
             module = importlib.import_module(f".commands.{name}", __package__)
             module.add_flags(sub)
             sub.set_defaults(run=module.run)
     args = parser.parse_args(words)
     return finish("ironlaw-autograder", args)
+
+
+def _skip_grammar() -> None:
+    """Spare a second at the start: jsonschema, when imported, builds a parser for the syntax of
+    web addresses if it finds one, and checking a notebook against its schema never asks for it.
+    """
+    if "jsonschema" not in sys.modules:
+        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # "not found"
+        importlib.import_module("jsonschema")
+        del sys.modules["rfc3987_syntax"]
 
 
 if __name__ == "__main__":

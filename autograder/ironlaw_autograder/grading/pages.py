@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from jinja2 import pass_context
-from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades
 
 from ..build.lab_source import label
 from . import contents, markup
+from .compiled import QuickHTMLExporter
 
 
 class Marks(GetGrades):
@@ -43,7 +43,7 @@ class Marks(GetGrades):
             self._waiting += grade.max_score
 
 
-class FeedbackPage(HTMLExporter):
+class FeedbackPage(QuickHTMLExporter):
     """nbgrader's feedback page; Markdown is cleaned, whoever wrote it, and no script is left."""
 
     @pass_context
