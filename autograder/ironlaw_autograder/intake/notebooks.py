@@ -12,6 +12,7 @@ from ..build.stamp import KEY, Stamp
 from ..build.stamp import read as read_stamp
 
 MAX_BYTES = 30_000_000
+MAX_CELLS = 5_000
 
 _RECORD = {"cell_type", "checksum", "grade", "grade_id", "locked", "points", "schema_version",
            "solution", "task"}
@@ -38,8 +39,13 @@ def read_stamped(data: bytes) -> tuple[NotebookNode, Stamp]:
         raw = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise ValueError(f"the file is cut off or damaged ({problem})") from None
+    if isinstance(raw, dict) and isinstance(raw.get("worksheets"), list):
+        raise ValueError("the file is a notebook of format 3; open it in JupyterLab and save it")
     if not isinstance(raw, dict) or not isinstance(raw.get("cells"), list):
         raise ValueError("the file is JSON, but not a notebook with cells")
+    if len(raw["cells"]) > MAX_CELLS:
+        raise ValueError(f"the notebook has {len(raw['cells']):,} cells; more than {MAX_CELLS:,} "
+                         "are not read")
     made = v4.new_notebook()
     made.cells = [_cell(cell) for cell in raw["cells"] if isinstance(cell, dict)]
     stamp = read_stamp(raw.get("metadata"))

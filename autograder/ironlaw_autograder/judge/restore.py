@@ -19,6 +19,13 @@ from nbformat import NotebookNode, v4
 from ..build.lab_source import label
 
 
+# More cells of one's own, or more text in one cell, is no lab report: it only costs the others
+# their turn, here and where pages are made.
+MAX_OWN_CELLS = 500
+MAX_CELL_CHARACTERS = 500_000
+_MAX_COPIES = 20
+
+
 @dataclass
 class Restored:
     """The notebook to grade and what was put right, in words for the student."""
@@ -36,6 +43,7 @@ def restore(template: NotebookNode, submitted: NotebookNode,
     known = {label(cell)["grade_id"]: cell for cell in template.cells}
     notes: list[str] = []
     groups, own = _sort(known, submitted.cells, notes)
+    _few(own, notes)
     made: list[NotebookNode] = list(own[""])
     for name, cell in known.items():
         found = groups.get(name, [])
@@ -65,6 +73,10 @@ def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
     order: list[str] = []
     last = ""
     for cell in cells:
+        if len(cell.source) > MAX_CELL_CHARACTERS:
+            cell.source = ""
+            notes.append(f"A cell held more than {MAX_CELL_CHARACTERS:,} characters; it counts as "
+                         "empty.")
         name = str(label(cell).get("grade_id", ""))
         if name in known:
             groups[name].append(cell)
@@ -76,6 +88,18 @@ def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
     if first_places != [name for name in known if name in groups]:
         notes.append("Cells had been moved; they were graded in the order of the lab.")
     return groups, own
+
+
+def _few(own: dict[str, list[NotebookNode]], notes: list[str]) -> None:
+    """Keep the first cells of the student's own."""
+    room, left_out = MAX_OWN_CELLS, 0
+    for name, cells in own.items():
+        own[name] = cells[:room]
+        left_out += len(cells) - len(own[name])
+        room -= len(own[name])
+    if left_out:
+        notes.append(f"Beside the lab's cells there were {MAX_OWN_CELLS + left_out:,} more; the "
+                     f"first {MAX_OWN_CELLS} were run.")
 
 
 def _locked(cell: NotebookNode, name: str, found: list[NotebookNode],
@@ -104,7 +128,7 @@ def _answer(cell: NotebookNode, name: str, found: list[NotebookNode],
     answer = _fresh(cell)
     answer.source = chosen.source
     before = [_plain(c) for c in written if c is not chosen and c.cell_type == cell.cell_type]
-    return [*before, answer]
+    return [*before[-_MAX_COPIES:], answer]
 
 
 def _fresh(cell: NotebookNode) -> NotebookNode:
