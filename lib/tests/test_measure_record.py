@@ -92,6 +92,26 @@ def test_what_is_not_fresh_is_measured_again(tmp_path: Path, change: str,
     assert set(index.instruments) == {"a"}
 
 
+def test_what_was_made_on_a_busy_machine_is_made_again_on_a_quiet_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    share = 0.3
+    monkeypatch.setattr(record.timing, "processor_share", lambda: share)
+
+    def noisy() -> Result:
+        notes = record.host.circumstances(2, share)
+        return dataclasses.replace(result(), notes=notes)
+
+    todo = [instrument("a", calls, noisy), instrument("b", calls)]
+    index = made(tmp_path, calls, instruments=todo)
+    assert "beside a:" in index.notes["busy"]
+    assert made(tmp_path, calls, instruments=todo).notes == index.notes
+    assert calls == ["a", "b"], "no quieter now: nothing to gain"
+    share = 0.95
+    assert "busy" not in made(tmp_path, calls, instruments=todo).notes
+    assert calls == ["a", "b", "a"]
+
+
 def test_only_what_is_asked_for(tmp_path: Path) -> None:
     calls: list[str] = []
     made(tmp_path, calls, "a b c", only=["b"])

@@ -66,7 +66,8 @@ def record(
     """Record this device into `out`/NAME within about `minutes`; returns the index written.
 
     `only` names instruments (default: all). What is there and fresh (same device, threads
-    and versions, at most 30 days old, untouched) is kept unless `again`. Interrupted, it
+    and versions, at most 30 days old, untouched) is kept unless `again`; what was made
+    beside other programs is not fresh once the machine is quiet. Interrupted or killed, it
     leaves a whole index of what was done. Raises `InputError` for a name that is unknown.
     """
     here = find(device)
@@ -129,7 +130,10 @@ class _Book:
     """The folder and its index; every entry is on disk before the next one starts."""
 
     def __init__(self, folder: Path, here: Device, notes: dict[str, str]) -> None:
-        self.folder, self.here, self.notes = folder, here, notes
+        self.folder, self.here = folder, here
+        self.quiet = "busy" not in notes
+        self.notes = {name: said for name, said in notes.items() if name != "busy"}
+        self.busy: set[str] = set()
         self.versions = calibration.versions(here)
         self.entries: dict[str, RecordedFile] = {}
         self.reasons: dict[str, str] = {}
@@ -143,8 +147,8 @@ class _Book:
             self.entries = {name: entry for name, entry in self._before.instruments.items()
                             if self._whole(entry)}
             self.reasons = dict(self._before.reasons)
-            if self.entries:  # what was kept was made under those circumstances
-                self.notes = {**self._before.notes, **self.notes}
+            self.busy = {name for name, entry in self.entries.items()
+                         if _says_busy((folder / entry.file).read_text(encoding="utf-8"))}
 
     def _same_device(self, other: RecordingIndex) -> bool:
         here = self.here
@@ -159,9 +163,10 @@ class _Book:
         return hashlib.sha256(data).hexdigest() == entry.sha256
 
     def is_fresh(self, name: str) -> bool:
-        """Whether the entry `name` was made lately by the software that runs now."""
+        """Whether the entry `name` was made lately, by this software, as quietly as can be now."""
         entry = self.entries.get(name)
-        if entry is None or entry.versions != self.versions:
+        if entry is None or entry.versions != self.versions or (
+                self.quiet and name in self.busy):
             return False
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(
             entry.measured_on)
@@ -182,6 +187,9 @@ class _Book:
         file = f"{name}.json"
         _replace(self.folder / file, data)
         self.reasons.pop(name, None)
+        self.busy.discard(name)
+        if "busy" in result.notes:
+            self.busy.add(name)
         self.entries[name] = RecordedFile(
             file=file, kind=result.kind, seconds=round(seconds, 1),
             sha256=hashlib.sha256(data).hexdigest(), measured_on=_now(), versions=self.versions)
@@ -193,12 +201,25 @@ class _Book:
         about = origin(self.here)
         return RecordingIndex(
             **about, name=self.folder.name, memory_bytes=self.here.memory_bytes,
-            instruments=self.entries, reasons=self.reasons, notes=self.notes)
+            instruments=self.entries, reasons=self.reasons, notes={**self.notes, **self._noise()})
+
+    def _noise(self) -> dict[str, str]:
+        noisy = [name for name in self.entries if name in self.busy]
+        if not noisy:
+            return {}
+        return {"busy": f"Other programs were running beside {', '.join(noisy)}: their times are "
+                        "long and uneven. Record again when the machine is quiet."}
 
     def write(self) -> None:
         """Put the index on disk, whole or not at all."""
         text = json.dumps(compact(self.index().to_json()), indent=1) + "\n"
         _replace(self.folder / INDEX, text.encode())
+
+
+def _says_busy(text: str) -> bool:
+    """Whether a recorded result was made beside other programs, by its own notes."""
+    notes = json.loads(text).get("notes")
+    return isinstance(notes, dict) and "busy" in notes
 
 
 def compact(value: Any, *, prose: bool = False) -> Any:
