@@ -109,6 +109,8 @@ def members(source: Path | io.BytesIO, above: tuple[str, ...] = (),
     try:
         with zipfile.ZipFile(source) as archive:
             entries = archive.infolist()
+            if above:  # an empty archive is somebody's, too
+                yield Found(above, folder=True)
             if len(entries) > limits.entries:
                 yield Found(above, problem=f"the archive has {len(entries):,} entries; at most "
                             f"{limits.entries:,} are read")

@@ -25,6 +25,7 @@ In every other case the outermost folder, or else the file's name, is the studen
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,11 +38,11 @@ _MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(?P<how>file|o
                      r"_?(?P<file>.*)$", re.DOTALL)
 _BLACKBOARD = re.compile(r"^(?P<work>.+)_(?P<user>[^_]+)_attempt_"
                          r"(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+))?$")
-_CANVAS = re.compile(r"^(?P<name>[^\W\d](?:\w*[^\W_])?)(?P<late>_LATE)?_(?P<user>[1-9]\d*)"
+_CANVAS = re.compile(r"^(?P<name>[^\W\d_]\S*?)(?P<late>_LATE)?_(?P<user>[1-9]\d*)"
                      r"_(?P<upload>[1-9]\d*)_(?P<file>.+)$", re.DOTALL)
 _CANVAS_HIDDEN = re.compile(r"^(?P<late>LATE_)?anon_(?P<user>\w+?)_(?P<upload>[1-9]\d*)"
                             r"_(?P<file>.+)$", re.DOTALL)
-_CANVAS_TYPED = re.compile(r"^(?P<name>[^\W\d]\w*?)(?P<late>_LATE)?_(?P<user>[1-9]\d*)"
+_CANVAS_TYPED = re.compile(r"^(?P<name>[^\W\d_]\S*?)(?P<late>_LATE)?_(?P<user>[1-9]\d*)"
                            r"_(?P<how>text|link)\.html$")
 
 _COPY = re.compile(r"(?:[\s_-]*\((?P<number>\d+)\)|[\s_-]+cop(?:y|ie)[\s_-]*(?P<copied>\d*))$",
@@ -95,10 +96,9 @@ def without_copy(text: str) -> tuple[str, int]:
 
 def of_platform(parts: tuple[str, ...]) -> Name | None:
     """What a platform wrote into one of these names, the outermost first."""
-    for place, part in enumerate(parts):
-        last = place == len(parts) - 1
+    for part in parts:
         for read in (_exchange, _moodle, _blackboard, _canvas):
-            found = read(part if not last else part.strip())
+            found = read(unicodedata.normalize("NFC", part.strip()))
             if found is not None:
                 return found
     return None
