@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ironlaw_autograder.judge.limits import Limits
 from ironlaw_autograder.simulate.submissions import Desk
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "lib" / "tests"))  # `lab_browser`, for tests in a real JupyterLab
 QUICK = Limits(cell_seconds=4.0, call_seconds=2.0, grace_seconds=1.0)
 
 
