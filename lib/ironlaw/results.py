@@ -233,6 +233,16 @@ class MemoryMeasurement(Result):
         """The largest number of bytes held at once."""
         return self.memory_bytes["peak"] or 0
 
+    @property
+    def overhead_bytes(self) -> int | None:
+        """What a device's allocator counted at the peak beyond the tracker's tensors.
+
+        Rounding to blocks and workspaces of libraries; None where no allocator counts.
+        """
+        if self.reserved_bytes is None or self.tracker_peak_bytes is None:
+            return None
+        return self.peak_bytes - self.tracker_peak_bytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class MemorySweep(Result):

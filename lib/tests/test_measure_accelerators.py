@@ -9,7 +9,7 @@ import torch
 from ironlaw import compare
 from ironlaw.config import RunConfig
 from ironlaw.errors import UnavailableError
-from ironlaw.measure import attention, calibration, device, matmul, memory, parts, trace
+from ironlaw.measure import attention, calibration, device, matmul, memory, parts, timing, trace
 
 TINY = RunConfig(layers=1, width=16, heads=2, vocab=64, batch=4, seq=8)
 CPU = torch.device("cpu")
@@ -62,6 +62,22 @@ def test_no_value_reaches_a_mac_in_float64(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.Tensor, "to", to)
     assert matmul.float32_is_exact(MPS)
     assert wide == []
+
+
+@pytest.mark.parametrize(("where", "repeats"), [(CPU, 2), (MPS, 10)])
+def test_samples_on_a_mac_are_long_enough_to_hide_the_wait(
+        monkeypatch: pytest.MonkeyPatch, where: torch.device, repeats: int) -> None:
+    asked: list[int] = []
+
+    def clock(call: Any, device: torch.device, repeats: int = 1) -> float:
+        asked.append(repeats)
+        return 1e-3
+
+    monkeypatch.setattr(timing, "seconds_per_call", clock)
+    timing.sample(lambda: None, where, seconds=1e-6, least=1)
+    assert asked[:2] == [1, repeats]
+    timing.sample(lambda: None, where, seconds=1e-6, least=1, shortest=0.0)
+    assert asked.pop() == 1, "one call a sample where that is asked for"
 
 
 @pytest.mark.parametrize(("exact", "noted"), [(True, "matmul.tf32"), (False, "matmul.fp32")])

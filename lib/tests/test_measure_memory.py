@@ -177,6 +177,8 @@ def test_a_gpu_is_asked_for_its_allocators_count(monkeypatch: pytest.MonkeyPatch
     assert found.reserved_bytes == 600_000
     assert found.context_bytes == 400_000
     assert found.tracker_peak_bytes == memory.trace(config).peak_bytes
+    assert found.overhead_bytes == 500_000 - found.tracker_peak_bytes
+    assert memory.trace(config).overhead_bytes is None
     measured = order.index("reset_peak_memory_stats"), order.index("max_memory_allocated")
     assert "synchronize" in order[measured[0]:measured[1]]
 

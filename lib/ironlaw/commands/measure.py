@@ -141,7 +141,8 @@ def _print(found: dict[str, Any]) -> None:
         binary = f"   ({gibibytes(size)})" if kind == "peak" and size is not None else ""
         print(f"    {kind.replace('_', ' '):<26}"
               f"{gigabytes(size, 4) if size is not None else 'unknown':>16}{share:>10}{binary}")
-    for name, size in (("reserved by the allocator", memory.reserved_bytes),
+    for name, size in (("beyond the tensors", memory.overhead_bytes),
+                       ("reserved by the allocator", memory.reserved_bytes),
                        ("context and others", memory.context_bytes),
                        ("saved by one block", memory.saved_bytes_per_block)):
         if size is not None:

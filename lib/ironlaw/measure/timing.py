@@ -18,6 +18,8 @@ from typing import Any
 from ..errors import count, positive
 from ._torch import torch
 
+_SHORTEST_ON_MPS = 10e-3
+
 
 def synchronise(device: torch.device) -> None:
     """Wait until everything queued on `device` is done. A CPU has no queue."""
@@ -73,11 +75,14 @@ def sample(
     """Seconds per call, sampled for about `seconds` after one call of warm-up.
 
     Each sample repeats the call until it lasts at least `shortest` seconds, so that
-    neither the clock's resolution nor one launch shows. Always at least `least`
+    neither the clock's resolution nor one launch shows; on MPS, where each sample ends
+    with the wall clock waiting for the device, at least 10 ms. Always at least `least`
     samples, however slow the call.
     """
     positive("seconds", seconds)
     count("least", least)
+    if device.type == "mps" and shortest:
+        shortest = max(shortest, _SHORTEST_ON_MPS)
     call()  # compiles, allocates, picks an algorithm: not part of the steady state
     once = seconds_per_call(call, device)
     repeats = max(1, min(100_000, round(shortest / max(once, 1e-9))))
