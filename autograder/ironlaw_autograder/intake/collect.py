@@ -205,7 +205,7 @@ def _named(parts: tuple[str, ...], labs: Names[str], roster: Roster | None,
            stamped: dict[tuple[str, ...], str]) -> Name:
     name = names.of_platform(parts) or names.of_path(parts, labs)
     if roster is not None and not name.platform:
-        name = _in_the_path(parts, name, roster)
+        name = _in_the_path(parts, name, labs, roster)
     if name.submitted is None:
         folders = (parts[:end] for end in range(len(parts) - 1, 0, -1))
         written = next((stamped[folder] for folder in folders if folder in stamped), "")
@@ -214,16 +214,18 @@ def _named(parts: tuple[str, ...], labs: Names[str], roster: Roster | None,
     return name
 
 
-def _in_the_path(parts: tuple[str, ...], name: Name, roster: Roster) -> Name:
-    """With a class list, an id counts wherever it stands: in any folder, or in a file's name."""
+def _in_the_path(parts: tuple[str, ...], name: Name, labs: Names[str], roster: Roster) -> Name:
+    """With a class list, an id counts wherever it stands: as any folder, or in a file's name
+    beside words that say nothing, such as the lab's."""
     for part in parts:
         whole = names.without_copy(stem(part) if part is parts[-1] else part)[0]
         known = roster.by_id([part, whole])
         if known:
             return replace(name, student=known.id, ids=(known.id,))
     words = names.without_copy(stem(parts[-1]))[0].replace("-", "_").replace(" ", "_").split("_")
-    runs = ("_".join(words[a:b]) for a in range(len(words)) for b in range(a + 1, len(words) + 1))
-    found = {known.id for run in runs if (known := roster.by_id([run]))}
+    found = {known.id for a in range(len(words)) for b in range(a + 1, len(words) + 1)
+             if (known := roster.by_id(["_".join(words[a:b])]))
+             and names.says_nothing("_".join([*words[:a], *words[b:]]), labs)}
     if len(found) == 1 and (len(parts) == 1 or not name.student):
         (id_,) = found
         return replace(name, student=id_, ids=(id_,),

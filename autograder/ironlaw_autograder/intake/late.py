@@ -163,6 +163,8 @@ def enter(book: Gradebook, lab: str, url: str, submission: Submission, dates: Da
     found.timestamp = _utc(submission.submitted)
     if dates.due is not None:
         found.extension = dates.extension(submission) or None
+    elif found.assignment.duedate is None:
+        found.extension = None  # nbgrader fails on an extension of no date
     book.db.commit()
     where: dict[str, Any] = {"notebook": lab, "assignment": lab, "student": submission.student,
                              "db_url": url}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -95,14 +97,18 @@ def span(seconds: float) -> str:
 
 
 def _parsed(text: str) -> datetime | None:
-    try:
+    """The one time that `text` can mean, or None: for none, and for more than one.
+
+    Day and month in figures alone can stand for each other; a name for a zone that is not
+    known could be any; and what is not written out would be filled from some default day.
+    """
+    with contextlib.suppress(ValueError):
         return datetime.fromisoformat(text.strip())
-    except ValueError:
-        pass
     try:
-        # A day that is not written out would be filled from today's.
-        found, other = (parser.parse(text, default=datetime(2000 + n, 1 + n, 1 + n))
-                        for n in (0, 1))
-        return found if found == other else None
-    except (ValueError, OverflowError, TypeError, AttributeError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", parser.UnknownTimezoneWarning)
+            found = {parser.parse(text, dayfirst=first, default=datetime(2000 + n, 1 + n, 1 + n))
+                     for n in (0, 1) for first in (False, True)}
+        return found.pop() if len(found) == 1 else None
+    except (ValueError, OverflowError, TypeError, AttributeError, Warning):
         return None
