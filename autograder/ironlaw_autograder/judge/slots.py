@@ -35,15 +35,20 @@ class Slot:
             self._descriptor = None
 
 
-def take(first_uid: int, folder: Path | None = None) -> Slot:
+def take(first_uid: int) -> Slot:
     """A slot that no other grader on this machine holds; `first_uid` is the user of slot 0."""
     if sys.platform == "win32" or os.getuid() != 0:
         return Slot(0)
+    return locked(_folder(), first_uid)
+
+
+def locked(folder: Path, first_uid: int) -> Slot:
+    """The first slot whose file in `folder` nobody has locked, and whose user runs nothing."""
     import fcntl  # not on Windows
 
-    place = _private(folder or _folder())
+    _keep_private(folder)
     for number in range(COUNT):
-        descriptor = os.open(place / str(number), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(folder / str(number), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -53,7 +58,7 @@ def take(first_uid: int, folder: Path | None = None) -> Slot:
         if _quiet(first_uid + number):
             return Slot(number, descriptor)
         os.close(descriptor)
-    raise UnavailableError("A slot for the sandbox", f"all {COUNT} in {place} are taken.",
+    raise UnavailableError("A slot for the sandbox", f"all {COUNT} in {folder} are taken.",
                            "End graders that run on this machine, or grade with fewer workers.")
 
 
@@ -63,15 +68,14 @@ def _folder() -> Path:
     return (run if os.access(run, os.W_OK) else Path(tempfile.gettempdir())) / "ironlaw-sandboxes"
 
 
-def _private(folder: Path) -> Path:
-    """`folder`, made if need be, and refused where another user could meddle with it."""
+def _keep_private(folder: Path) -> None:
+    """Make `folder` if need be; refuse it where another user could meddle with it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     seen = folder.lstat()
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o022:
         raise UnavailableError("A slot for the sandbox",
                                f"{folder} is not a folder that only this user can write to.",
                                f"Remove {folder} and grade again.")
-    return folder
 
 
 def _quiet(uid: int) -> bool:
