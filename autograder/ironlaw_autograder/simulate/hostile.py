@@ -2,25 +2,27 @@
 
 A hostile submission is the reference solution with one deed done to it. `lost` are the
 checks that the deed itself forfeits; everything else must still give full points.
-`said` must stand in the student's feedback or in the instructor's table. Deeds in code
-are written in `hostile.toml`, those done to the file or its shape are below.
+`said` must stand in the student's feedback or in the instructor's table.
+
+Deeds in code are written in `deeds/*.toml`: `source` replaces the answer that defines FUNCTION,
+or stands in a new cell at place `at`. RIGHT is the right answer's text. `lost` is "answer" when
+the deed forfeits the checks that need FUNCTION, "all" (but for those in `kept`), or a list of
+checks; without it nothing is lost. `lab` names the one lab that a deed is for. Deeds done to the
+file or to the notebook's shape are in `shapes.py`.
 """
 
 from __future__ import annotations
 
-import copy
-import json
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-import nbformat
-from nbformat import NotebookNode, v4
+from nbformat import v4
 
 from ..build.lab_source import label
 from ..mutants import load
+from .shapes import as_bytes, bare, edited, odd, shapes, unreadable
 from .submissions import Desk
 
 
@@ -39,26 +41,20 @@ def variants(desk: Desk) -> list[Hostile]:
     """Every deed for this lab, those to the file first."""
     every = frozenset(desk.points())
     target, check = _first_question(desk)
-    whole = _bytes(desk.reference())
-    files = [
-        Hostile("is empty", b"", every, "empty", True),
-        Hostile("is cut off", whole[:900], every, "cut off", True),
-        Hostile("is a web page", b"<!DOCTYPE html><html></html>", every, "web page", True),
-        Hostile("is JSON of another kind", b'{"cells": 3}', every, "not a notebook", True),
-        Hostile("has a byte-order mark", b"\xef\xbb\xbf" + whole),
-    ]
-    shapes: list[tuple[str, Callable[[NotebookNode], None], str]] = [
-        ("deletes a check", _without(check), "was missing"),
-        ("edits a check and its points", _easier(check), ""),
-        ("copies every cell", _twice, "there 2 times"),
-        ("turns the order round", lambda notebook: notebook.cells.reverse(), "moved"),
-        ("turns answers into text", _as_text(target), "type of the cell"),
-        ("hands in outputs of its own making", _with_outputs, ""),
-    ]
-    files += [Hostile(name, _bytes(_edited(desk, edit)), said=said) for name, edit, said in shapes]
-    files.append(Hostile("has no metadata", _bytes(_edited(desk, _bare)), every, "No answer"))
-    text = resources.files(__package__).joinpath("hostile.toml").read_text(encoding="utf-8")
-    return files + [_deed(desk, target, raw) for raw in tomllib.loads(text)["deed"]]
+    whole = as_bytes(desk.reference())
+    found = [Hostile(name, data, every, why, True) for name, data, why in unreadable(whole)]
+    found += [Hostile(name, data) for name, data in odd(whole)]
+    found += [Hostile(name, as_bytes(edited(desk, edit)), said=said)
+              for name, edit, said in shapes(target, check)]
+    found.append(Hostile("has no metadata", as_bytes(edited(desk, bare)), every, "No answer"))
+    return found + [_deed(desk, target, raw) for raw in _written()
+                    if raw.get("lab", desk.lab.name) == desk.lab.name]
+
+
+def _written() -> list[dict[str, Any]]:
+    folder = resources.files(__package__).joinpath("deeds")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
+    return [deed for file in files for deed in tomllib.loads(file.read_text("utf-8"))["deed"]]
 
 
 def _deed(desk: Desk, target: str, raw: dict[str, Any]) -> Hostile:
@@ -70,8 +66,10 @@ def _deed(desk: Desk, target: str, raw: dict[str, Any]) -> Hostile:
         made.cells.insert(raw["at"], v4.new_code_cell(source))
     else:
         made = desk.reference({target: source})
-    lost = {"answer": _needing(desk, target), "all": frozenset(desk.points())}
-    return Hostile(raw["name"], _bytes(made), lost.get(raw.get("lost", ""), frozenset()),
+    lost = raw.get("lost", [])
+    if isinstance(lost, str):
+        lost = {"answer": _needing(desk, target), "all": frozenset(desk.points())}[lost]
+    return Hostile(raw["name"], as_bytes(made), frozenset(lost) - set(raw.get("kept", [])),
                    raw.get("said", ""))
 
 
@@ -88,51 +86,3 @@ def _first_question(desk: Desk) -> tuple[str, str]:
 def _needing(desk: Desk, cell: str) -> frozenset[str]:
     """The checks that fall when `cell` defines nothing that works: what its mutants lose."""
     return frozenset().union(*(m.refused for m in load(desk.lab.name) if m.cell == cell))
-
-
-def _bytes(notebook: NotebookNode) -> bytes:
-    return json.dumps(notebook).encode("utf-8")
-
-
-def _edited(desk: Desk, edit: Callable[[NotebookNode], None]) -> NotebookNode:
-    made = desk.reference()
-    edit(made)
-    return made
-
-
-def _without(name: str) -> Callable[[NotebookNode], None]:
-    def edit(notebook: NotebookNode) -> None:
-        notebook.cells = [c for c in notebook.cells if label(c).get("grade_id") != name]
-    return edit
-
-
-def _easier(name: str) -> Callable[[NotebookNode], None]:
-    def edit(notebook: NotebookNode) -> None:
-        for cell in notebook.cells:
-            if label(cell).get("grade_id") == name:
-                cell.source = "100.0"
-                cell.metadata.nbgrader.update(points=100, locked=False)
-    return edit
-
-
-def _as_text(name: str) -> Callable[[NotebookNode], None]:
-    def edit(notebook: NotebookNode) -> None:
-        for place, cell in enumerate(notebook.cells):
-            if label(cell).get("grade_id") == name:
-                notebook.cells[place] = v4.new_raw_cell(cell.source, metadata=cell.metadata)
-    return edit
-
-
-def _with_outputs(notebook: NotebookNode) -> None:
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = [v4.new_output("execute_result", {"text/plain": "100.0"})]
-
-
-def _twice(notebook: NotebookNode) -> None:
-    notebook.cells = [copy.deepcopy(cell) for cell in notebook.cells for _ in range(2)]
-
-
-def _bare(notebook: NotebookNode) -> None:
-    for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({})

@@ -130,12 +130,12 @@ class _Writer:
             kind = "scalar"
         elif not isinstance(value, numpy.ndarray):
             return None
+        self.bytes += value.nbytes  # before anything is copied
+        if self.bytes > MAX_BYTES:
+            raise WireError(f"arrays of more than {MAX_BYTES / 1e6:.0f} MB")
         plain = numpy.array(value, order="C", copy=True, subok=False)
         if plain.dtype.name not in _DTYPES:
             return {"t": "opaque", "name": f"array of {plain.dtype.name}"[:100]}
-        self.bytes += plain.nbytes
-        if self.bytes > MAX_BYTES:
-            raise WireError(f"arrays of more than {MAX_BYTES / 1e6:.0f} MB")
         self.blobs.append(plain.tobytes())
         return {"t": "array", "kind": kind, "dtype": plain.dtype.name,
                 "shape": list(plain.shape), "blob": len(self.blobs) - 1}
