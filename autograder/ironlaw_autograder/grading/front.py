@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import nbgrader
+from ironlaw.selfcheck import variants
 from jinja2 import pass_context
 from traitlets.config import Config
 
@@ -40,18 +41,18 @@ FEEDBACK = ["nbgrader.preprocessors.ClearHiddenTests", "nbgrader.preprocessors.C
             "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
 
 
-def write(root: Path, course_root: Path) -> Path:
+def write(root: Path, course_root: Path, salt: str = variants.SALT) -> Path:
     """Leave the settings in `root`, unless somebody has made the file there their own."""
     path = root / FILE
     if not path.exists() or path.read_text(encoding="utf-8").startswith(_FIRST_LINE):
         notebook.write_if_changed(path, (
             f"{_FIRST_LINE}from {_HERE} import front\n\n"
             f"c = get_config()\n"
-            f"front.configure(c, __file__, {str(course_root)!r})\n"))
+            f"front.configure(c, __file__, {str(course_root)!r}, {salt!r})\n"))
     return path
 
 
-def configure(config: Config, file: str, course_root: str) -> None:
+def configure(config: Config, file: str, course_root: str, salt: str = variants.SALT) -> None:
     """Fill `config` for the folder of `file`, where `grade` has put its gradebook."""
     root = Path(file).resolve().parent
     config.CourseDirectory.root = str(root)
@@ -64,6 +65,7 @@ def configure(config: Config, file: str, course_root: str) -> None:
     autograding(config)
     late.configure(config, root)
     config.JudgeNotebook.course_root = course_root
+    config.JudgeNotebook.salt = salt
     feedback(config)
     _form(config)
 
@@ -81,7 +83,8 @@ def feedback(config: Config) -> None:
     config.GenerateFeedback.exporter_class = f"{_HERE}.pages.FeedbackPage"
     config.FeedbackPage.template_name = "feedback"
     config.FeedbackPage.extra_template_basedirs = list(_TEMPLATES)
-    config.FeedbackPage.filters = {}
+    config.FeedbackPage.sanitize_html = True
+    config.FeedbackPage.filters = {"clean_html": f"{_HERE}.front.clean_for_marking"}
 
 
 def _form(config: Config) -> None:
