@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .. import check, release
 from .. import course as courses
-from ..build import labs
+from ..build import labs, variant_cells
 from .build import derived
 
 
@@ -21,6 +21,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     where = courses.find(args.root)
+    if args.salt is not None:
+        variant_cells.valid(args.salt)
     found = check.course(where, derived(where), labs.labs(where))
     salted = {} if args.salt is None else release.salted(where, args.salt)
     if found:

@@ -83,6 +83,7 @@ class Classroom:
         # A server that checks foreign keys refuses nbgrader's own default, an empty name.
         self._config.CourseDirectory.course_id = database.COURSE
         self._config.JudgeNotebook.course_root = str(course.root)
+        self._config.JudgeNotebook.salt = course.salt
         self._course = course
         self._open: Transaction | None = None
         self._log = logging.getLogger("ironlaw_autograder.nbgrader.grading")
@@ -98,7 +99,7 @@ class Classroom:
         """Enter the lab into the gradebook, with its hidden tests and points."""
         self.root.mkdir(parents=True, exist_ok=True)
         labs.write_source(self.lab, self.root)
-        front.write(self.root, self._course.root)
+        front.write(self.root, self._course.root, self._course.salt)
         with at_peace():
             labs.generate(self.lab, Config(self._config))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ironlaw.selfcheck import variants
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Unicode
@@ -27,13 +28,15 @@ class Ready:
 
 
 ready = Ready()
-_workers: dict[tuple[str, str], Worker] = {}
+_workers: dict[tuple[str, str, str], Worker] = {}
 
 
 class JudgeNotebook(NbGraderPreprocessor):
     """The judged notebook: from the outcome at hand, or restored, run and judged here and now."""
 
     course_root = Unicode("", help="the checkout that holds solutions/").tag(config=True)
+    salt = Unicode(variants.SALT, help="from which a class's own figures are drawn").tag(
+        config=True)
 
     def preprocess(self, nb: NotebookNode,
                    resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
@@ -43,7 +46,7 @@ class JudgeNotebook(NbGraderPreprocessor):
         outcome = ready.outcomes.get(student)
         if outcome is None:
             task = Task.of(student, where["assignment"], nb)
-            outcome = _worker(self.course_root, task.lab).grade(task)
+            outcome = _worker(self.course_root, self.salt, task.lab).grade(task)
         if outcome.problem:
             raise RuntimeError("\n".join([outcome.problem, *outcome.events]))
         resources["ironlaw"] = outcome
@@ -74,8 +77,8 @@ class SaveGrades(SaveAutoGrades):
         self.gradebook.db.commit()
 
 
-def _worker(root: str, lab: str) -> Worker:
-    key: tuple[str, str] = (root, lab)
+def _worker(root: str, salt: str, lab: str) -> Worker:
+    key = (root, salt, lab)
     if key not in _workers:
-        _workers[key] = Worker(find(root or None), lab)
+        _workers[key] = Worker(find(root or None, salt), lab)
     return _workers[key]

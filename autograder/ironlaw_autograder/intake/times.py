@@ -15,6 +15,7 @@ from . import tables
 from .spelling import key
 
 _WHO = ("id", "student", "student id", "login", "username", "email", "e-mail", "email address")
+_YEAR_FIRST = re.compile(r"\s*\d{4}\D")  # then the month follows, everywhere
 _DAY_ALONE = re.compile(r"\s*\d{4}-?\d\d-?\d\d\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}\s*")
 
 
@@ -104,11 +105,12 @@ def _parsed(text: str) -> datetime | None:
     """
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(text.strip())
+    orders = (False,) if _YEAR_FIRST.match(text) else (False, True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", parser.UnknownTimezoneWarning)
             found = {parser.parse(text, dayfirst=first, default=datetime(2000 + n, 1 + n, 1 + n))
-                     for n in (0, 1) for first in (False, True)}
+                     for n in (0, 1) for first in orders}
         return found.pop() if len(found) == 1 else None
     except (ValueError, OverflowError, TypeError, AttributeError, Warning):
         return None
