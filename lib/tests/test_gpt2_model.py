@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 from ironlaw.errors import InputError
-from ironlaw.gpt2.model import GPT, IGNORED, load_transformers
+from ironlaw.gpt2.model import GPT, IGNORED
+from ironlaw.gpt2.pretrained import load_transformers
 from ironlaw.transformer import MODELS, Shape
 from torch import Tensor
 

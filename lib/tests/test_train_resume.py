@@ -17,6 +17,7 @@ from ironlaw.config import RunConfig
 from ironlaw.errors import InputError, UnavailableError
 from ironlaw.gpt2 import checkpoint, train
 from ironlaw.gpt2.checkpoint import DamagedCheckpointError
+from ironlaw.gpt2.out_of_memory import OutOfMemoryError
 from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.gpt2.train import InterruptedRunError, Trainer
 from ironlaw.gpt2.watch import NonFiniteLossError
@@ -318,7 +319,7 @@ def test_out_of_memory_says_what_was_asked(
         return torch.empty(2**60)  # no machine has that much
 
     monkeypatch.setattr(trainer.train_step.model, "loss", full)
-    with pytest.raises(train.OutOfMemoryError, match=r"2 sequences of 32 tokens.*Halve --batch"):
+    with pytest.raises(OutOfMemoryError, match=r"2 sequences of 32 tokens.*Halve --batch"):
         trainer.run()
 
     def other(*anything: object) -> torch.Tensor:

@@ -56,10 +56,7 @@ def check(
     """
     if free_bytes is None or config.precision == "document":
         return
-    here = config
-    if device_type == "cpu":
-        here = config.replace(optimizer=_ON_A_CPU.get(config.optimizer, config.optimizer))
-    needed = peak.step_memory(here).peak
+    needed = peak.step_memory(_as_here(config, device_type)).peak
     margin = MARGINS.get(device_type, MARGIN)
     if needed <= (1 - margin) * free_bytes:
         return
@@ -75,6 +72,27 @@ def check(
               if resumed else _advice(config.replace(device=catalogue_name or "this"), free_bytes,
                               margin * free_bytes))
     raise UnavailableError("Memory for this step", words, f"{advice} Or try with --force.")
+
+
+def _as_here(config: RunConfig, device_type: str) -> RunConfig:
+    if device_type != "cpu":
+        return config
+    return config.replace(optimizer=_ON_A_CPU.get(config.optimizer, config.optimizer))
+
+
+def after_running_out(config: RunConfig, device_type: str, there: float | None, *,
+                      resumed: bool = False, catalogue_name: str | None = None) -> str:
+    """Advice for a step that ran out of memory although it was predicted to fit.
+
+    Its own prediction was too low here by fragments and by what libraries take, so the
+    plan has to need a fifth less than it, whatever was free.
+    """
+    if resumed:
+        return "A resumed run keeps its settings: free some memory, or start a new run."
+    room = 0.8 * peak.step_memory(_as_here(config, device_type)).peak
+    if there is not None:
+        room = min(room, (1 - MARGINS.get(device_type, MARGIN)) * there)
+    return _advice(config.replace(device=catalogue_name or "this"), room, 0.0)
 
 
 def _advice(config: RunConfig, free_bytes: float, reserve_bytes: float) -> str:

@@ -16,11 +16,24 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--skip-batches", type=int, metavar="N",
         help="steps' worth of text to leave out after a spike, beside what was read since the "
              "checkpoint (default: 5)")
+    add("--init", metavar="NAME",
+        help="start from trained weights: gpt2, gpt2-medium, gpt2-large or gpt2-xl (fetched once "
+             "by the library transformers), a folder made by save_pretrained, or a .safetensors "
+             "file (default: random numbers)")
     add("--pad-vocab", action="store_true", default=None,
         help="round the embedding up to a multiple of 64 rows, which GPUs multiply faster; the "
              "loss stays the same")
     add("--compile", action="store_true", default=None,
         help="run the step through torch.compile: a slow first step, quicker ones after it")
+
+
+def add_loader_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--loader-workers`, which belongs to the machine and not to the run."""
+    parser.add_argument(
+        "--loader-workers", type=int, metavar="N", default=0,
+        help="processes that cut batches ahead (default: 0: the training process does it, which "
+             "is enough for a corpus that is tokenised already; `ironlaw.measure.pipeline` "
+             "measures each stage)")
 
 
 def told(result: TrainingResult) -> list[str]:

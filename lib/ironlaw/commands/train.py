@@ -26,7 +26,7 @@ CONTINUATION = 60
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
 _RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout",
-              "rewinds", "skip_batches", "pad_vocab", "compile")
+              "rewinds", "skip_batches", "init", "pad_vocab", "compile")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--checkpoint-every", type=int, metavar="STEPS",
         help="steps between checkpoints (default: 50; 0: only at the end)")
     _train_options.add_flags(parser)
+    _train_options.add_loader_flag(parser)
     add("--threads", type=int, help="CPU threads (default: PyTorch's choice)")
     add("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
     _room.add_flag(parser)
@@ -59,6 +60,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.threads is not None:
         count("threads", args.threads)
+    count("loader_workers", args.loader_workers, low=0, high=64)
     from ..gpt2.runtime import prepare
 
     prepare()  # has an effect only before torch comes in
@@ -66,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     # isort: split
     from ..gpt2 import progress
+    from ..gpt2.out_of_memory import OutOfMemoryError
     from ..gpt2.train import InterruptedRunError
     from ..measure import training
 
@@ -77,15 +80,21 @@ def run(args: argparse.Namespace) -> int:
     _say(f"Training {settings.run.model} for {settings.steps} steps of "
          f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
          f"{attention}, in {out}")
-    _room.check(settings.run, here.type, free_bytes(here), force=args.force, resumed=resumed,
+    free = free_bytes(here)
+    _room.check(settings.run, here.type, free, force=args.force, resumed=resumed,
                 catalogue_name=here.catalogue_name, say=_say)
     try:
         result = training.train(
             settings, out, resume=args.resume, device=args.device, threads=args.threads,
-            profile=workspace.profile(), on_progress=progress.reporter(), say=_say)
+            loader_workers=args.loader_workers, profile=workspace.profile(),
+            on_progress=progress.reporter(), say=_say)
     except InterruptedRunError as stopped:
         _say(f"\n{stopped}\nGo on with: {_resume_command(out)}")
         return 130
+    except OutOfMemoryError as problem:
+        raise problem.advised(_room.after_running_out(
+            settings.run, here.type, problem.there or free, resumed=resumed,
+            catalogue_name=here.catalogue_name)) from problem
     (out / "result.json").write_text(json.dumps(result.to_json(), indent=1), encoding="utf-8")
     if args.json:
         print(json.dumps(result.to_json()))
@@ -118,11 +127,24 @@ def _settings(args: argparse.Namespace, out: Path, device_type: str) -> tuple[Tr
         rest["corpus"] = str(Path(rest["corpus"]).resolve())
     base = checkpoint.settings_of(out) if args.resume else None
     if base is None:
+        if "init" in rest:
+            rest["init"], sizes = _start(rest["init"], step)
+            step = {**sizes, **step}
         step = {"optimizer": "adamw-fused", "attention": _attention.quickest(device_type),
                 "loss_rows": _attention.quickest_rows(device_type), **step}
         return TrainSettings(run=RunConfig(**step), **rest), False
     kept = {f.name: getattr(base, f.name) for f in fields(base) if f.name != "run"}
     return TrainSettings(run=base.run.replace(**step), **{**kept, **rest}), True
+
+
+def _start(init: str, step: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """`--init` with a path made absolute, and the model that follows where none is given."""
+    from ..gpt2.pretrained import preset_of
+
+    preset = preset_of(init)
+    if preset is None:
+        return str(Path(init).expanduser().resolve()) if Path(init).exists() else init, {}
+    return init, {} if "model" in step else {"model": preset}
 
 
 def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:

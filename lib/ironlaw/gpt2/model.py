@@ -17,7 +17,6 @@ Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learner
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -155,6 +154,16 @@ class GPT(nn.Module):
         if pad_vocab:
             self._pad_vocab()
 
+    @classmethod
+    def from_pretrained(cls, name: str, **switches: Any) -> GPT:
+        """The original weights: "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", or a folder.
+
+        See `pretrained.from_pretrained` for other sources and for the errors.
+        """
+        from .pretrained import from_pretrained
+
+        return from_pretrained(name, **switches)
+
     def _initialise(self) -> None:
         """Normal 0.02 for matrices (0.01 for positions, as in the original), zero biases.
 
@@ -262,37 +271,3 @@ def recomputed(function: Any, dropout: float, *inputs: Any) -> Tensor:
     result: Tensor = checkpoint(function, *inputs, use_reentrant=False,
                                 preserve_rng_state=dropout > 0.0)
     return result
-
-
-@torch.no_grad()
-def load_transformers(model: GPT, state: Mapping[str, Tensor]) -> None:
-    """Copy the weights of a `transformers` GPT2LMHeadModel's `state_dict` into `model`.
-
-    Its linear layers are `Conv1D`, which store [inputs, outputs]: those are transposed.
-    A missing tensor or a wrong shape raises `InputError` before anything is changed.
-    """
-    pairs: list[tuple[Tensor, Tensor]] = []
-    for name, target in model.state_dict().items():
-        theirs = _transformers_name(name)
-        source = state.get(theirs, state.get("transformer." + theirs))
-        if source is None:
-            raise InputError("state", theirs, "a tensor of the given state",
-                             "Give the state_dict() of a GPT2LMHeadModel or GPT2Model.")
-        if target.dim() == 2 and "embedding" not in name:
-            source = source.T
-        if source.shape != target.shape:
-            raise InputError(theirs, tuple(source.shape), f"of shape {tuple(target.shape)}",
-                             "The two models must have the same sizes.")
-        pairs.append((target, source))
-    for target, source in pairs:
-        target.copy_(source)
-
-
-def _transformers_name(name: str) -> str:
-    parts = (("token_embedding", "wte"), ("position_embedding", "wpe"), ("blocks", "h"),
-             ("norm_1", "ln_1"), ("norm_2", "ln_2"), ("attention.qkv", "attn.c_attn"),
-             ("attention.projection", "attn.c_proj"), ("feed_forward.expand", "mlp.c_fc"),
-             ("feed_forward.contract", "mlp.c_proj"))
-    for ours, theirs in parts:
-        name = name.replace(ours, theirs)
-    return "ln_f" + name[len("norm"):] if name.startswith("norm.") else name

@@ -1,4 +1,4 @@
-"""Progress of a run, for people: a bar in a terminal, plain lines everywhere else."""
+"""Progress of a run, for people: a bar in a terminal, a picture in a notebook, else lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from ..units import significant
+from . import live
 
 if TYPE_CHECKING:
     from .train import Progress
@@ -17,10 +18,13 @@ def reporter(stream: TextIO | None = None, every_seconds: float = 10.0
              ) -> Callable[[Progress], None]:
     """A function to hand to the trainer as `on_progress`. Writes to `stream` (stderr).
 
-    In a terminal with `tqdm` installed it draws a bar. Otherwise it prints a line for the
+    In a terminal with `tqdm` installed it draws a bar, in a notebook (without a `stream`) the
+    loss so far. Otherwise it prints a line for the
     first step and the last, and between them one every `every_seconds`: a log file stays
     readable.
     """
+    if stream is None and live.in_notebook():
+        return live.LossPlot(_speed_and_loss)
     target = sys.stderr if stream is None else stream
     if target.isatty():
         try:

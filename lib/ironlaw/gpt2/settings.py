@@ -29,6 +29,7 @@ class TrainSettings:
 
     `rewinds` is how often the run may go back to a checkpoint after a spike of the loss (0:
     never; see `watch`), leaving out the text since then and that of `skip_batches` more steps.
+    `init` names weights to start from ("gpt2", a folder, a file: see `pretrained`); "" draws them.
     `pad_vocab` and `compile` change how a step is computed, and with it only the
     last digits of its result: see `model.GPT` and `step.TrainingStep`.
     """
@@ -45,6 +46,7 @@ class TrainSettings:
     checkpoint_every: int = 50
     rewinds: int = 0
     skip_batches: int = 5
+    init: str = ""
     pad_vocab: bool = False
     compile: bool = False
 

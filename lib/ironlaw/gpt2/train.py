@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,10 @@ from torch import Tensor
 
 from ..errors import InputError, IronlawError
 from ..results import TrainingResult
-from ..units import gibibytes
-from . import checkpoint, corpus, precision, step, tokens
+from . import checkpoint, corpus, precision, pretrained, step, tokens
+from .feed import Feed
+from .lock import RunLock
+from .out_of_memory import memory_errors
 from .runtime import Interruption
 from .settings import TrainSettings
 from .watch import SAFE_DISTANCE, WINDOW, LossWatch, Rewind, SpikeError
@@ -32,10 +33,6 @@ WARMUP_WINDOWS = 2
 RECENT = 20
 VALIDATION_BATCHES, VALIDATION_TOKENS = 8, 16_384
 """Held-back text to average over: as many batches, or as many tokens if that is less."""
-
-
-class OutOfMemoryError(IronlawError):
-    """A step asked for more memory than there is."""
 
 
 class InterruptedRunError(IronlawError):
@@ -66,7 +63,9 @@ class Trainer:
     """One run: builds or restores everything, trains, and saves.
 
     `out` is the run's folder. With `resume` it continues from the newest whole
-    checkpoint there (or starts, when there is none yet).
+    checkpoint there (or starts, when there is none yet). Two runs in one folder at a time are
+    refused. `loader_workers` processes cut batches ahead; which batches come, and in which
+    order, does not depend on it.
     """
 
     def __init__(
@@ -77,10 +76,13 @@ class Trainer:
         resume: bool = False,
         device: torch.device | str = "cpu",
         threads: int | None = None,
+        loader_workers: int = 0,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.settings, self.out, self.say = settings, out, say
         self.device = torch.device(device)
+        self.lock = RunLock(out)
+        self.lock.check()
         found = _to_resume(out, resume, say)
         if found is not None:
             settings.refuse_other(TrainSettings.from_json(found["settings"]))
@@ -91,13 +93,18 @@ class Trainer:
         precision.of(run.precision, self.device)  # refused before any text is encoded
         self.tokenizer = tokens.for_vocab(run.shape.vocab)
         self.corpus = corpus.load(settings.corpus, self.tokenizer)
-        self.batches = corpus.Batches(self.corpus.train, run.batch, run.sequence, settings.seed)
+        self.batches = Feed(
+            corpus.Batches(self.corpus.train, run.batch, run.sequence, settings.seed),
+            self.device, loader_workers)
         torch.manual_seed(settings.seed)
-        with _memory_errors(settings, self.device):
+        with memory_errors(run, self.device):
             self.train_step = step.build(
                 run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
                 weight_decay=settings.weight_decay, clip=settings.clip or None,
                 pad_vocab=settings.pad_vocab, compile=settings.compile)
+            if settings.init and found is None:
+                pretrained.load_transformers(self.train_step.model,
+                                             pretrained.read(settings.init)[1])
         if self.train_step.not_compiled:
             say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
         self.watch = LossWatch(settings)
@@ -116,12 +123,16 @@ class Trainer:
         `on_progress` is called after every step on a CPU and after every tenth elsewhere:
         reading a loss makes the host wait for the device. Ctrl-C ends in `InterruptedRunError`.
         """
+        with self.lock, self.batches:
+            return self._run(on_progress)
+
+    def _run(self, on_progress: Callable[[Progress], None]) -> Path:
         last = self._newest()
         if last is None and self.settings.rewinds:
             self.save()  # a spike before the first checkpoint needs a place to go back to
         # A CPU has nothing queued, so each step is its own window of time.
         window = 1 if self.device.type == "cpu" else 10
-        with Interruption() as interruption, _memory_errors(self.settings, self.device):
+        with Interruption() as interruption, memory_errors(self.settings.run, self.device):
             began = time.perf_counter()
             while self.step < self.settings.steps:
                 self._one_step()
@@ -173,12 +184,13 @@ class Trainer:
         except InputError:
             return None
         model.eval()
+        feed = Feed(held_out, self.device)
         enough = math.ceil(VALIDATION_TOKENS / (run.batch * run.sequence))
         batches = min(VALIDATION_BATCHES, enough)
         total = torch.zeros((), device=self.device)
         for _ in range(batches):
             with self.train_step.precision.autocast():
-                total += model.loss(*self._to_device(held_out))
+                total += model.loss(*feed.next())
         model.train()
         return float(total) / batches
 
@@ -215,24 +227,22 @@ class Trainer:
         train_step, rate = self.train_step, self.settings.rate(self.step)
         for group in train_step.optimizer.param_groups:
             group["lr"] = rate
-        # The host only queues work on an accelerator, so it gathers these while the device
-        # is still busy with the step before.
-        batches = [self._to_device(self.batches) for _ in range(train_step.accumulate)]
+        batches = [self.batches.next() for _ in range(train_step.accumulate)]
         loss = train_step(batches)
         self.step += 1
+        if self.device.type != "cpu" and self.step < self.settings.steps:
+            # The host has only queued that step. Before it waits for anything it sees to it
+            # that the next one's text is on its way.
+            self.batches.prepare(train_step.accumulate)
         self._pending.append((self.step, loss, train_step.gradient_norm))
-
-    def _to_device(self, source: corpus.Batches) -> step.Batch:
-        inputs, targets = (torch.from_numpy(array.copy()) for array in source.next())
-        if self.device.type == "cuda":
-            inputs, targets = inputs.pin_memory(), targets.pin_memory()
-        return (inputs.to(self.device, non_blocking=True),
-                targets.to(self.device, non_blocking=True))
 
     def _settle(self, began: float) -> Progress:
         """Wait for the steps since `began`, check their losses, and account for their time."""
-        values = [(at, float(loss), 0.0 if norm is None else float(norm))
-                  for at, loss, norm in self._pending]
+        # One transfer for all of them: each `float` of its own would wait once more.
+        losses = torch.stack([loss for _, loss, _ in self._pending]).tolist()
+        measured = [norm for _, _, norm in self._pending if norm is not None]
+        norms = torch.stack(measured).tolist() if measured else [0.0] * len(losses)
+        values = list(zip((at for at, _, _ in self._pending), losses, norms, strict=True))
         spent = time.perf_counter() - began
         self.seconds += spent
         self._pending.clear()
@@ -309,6 +319,7 @@ def train(
     resume: bool = False,
     device: torch.device | str = "cpu",
     threads: int | None = None,
+    loader_workers: int = 0,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> TrainingResult:
@@ -316,7 +327,8 @@ def train(
 
     The result's MFU is None: `ironlaw.measure.training.train` knows the peaks.
     """
-    trainer = Trainer(settings, Path(out), resume=resume, device=device, threads=threads, say=say)
+    trainer = Trainer(settings, Path(out), resume=resume, device=device, threads=threads,
+                      loader_workers=loader_workers, say=say)
     return trainer.result(trainer.run(on_progress))
 
 
@@ -343,29 +355,6 @@ def _restored_threads(wanted: int | None, saved: int) -> int:
                          "Another number of threads adds in another order and rounds "
                          "differently. Leave --threads out.")
     return saved
-
-
-@contextmanager
-def _memory_errors(settings: TrainSettings, device: torch.device) -> Iterator[None]:
-    """Turn every kind of out-of-memory error into one that says what was asked and was there."""
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as problem:
-        text = str(problem)
-        if isinstance(problem, RuntimeError) and not isinstance(
-                problem, torch.OutOfMemoryError) and "allocate memory" not in text:
-            raise
-        run = settings.run
-        there = ""
-        if device.type == "cuda":
-            free, total = torch.cuda.mem_get_info(device)
-            there = f" The device has {gibibytes(total)}, of which {gibibytes(free)} are free."
-        raise OutOfMemoryError(
-            f"Memory ran out on {device}: {run.model} with {run.batch} sequences of "
-            f"{run.sequence} tokens in {run.precision}, recompute {run.recompute}.{there} "
-            f"PyTorch said: {text.splitlines()[0] if text else 'out of memory'} Halve --batch "
-            "and double --accumulate, which trains the same, or use --recompute every-block."
-        ) from problem
 
 
 def _device_random(device: torch.device) -> Tensor | None:

@@ -26,6 +26,7 @@ def train(
     resume: bool = False,
     device: str | Device | None = None,
     threads: int | None = None,
+    loader_workers: int = 0,
     profile: DeviceProfile | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     say: Callable[[str], None] = lambda line: None,
@@ -38,7 +39,7 @@ def train(
     here = find(device)
     with matmul.exact_float32_products(here.torch_device) as mode:
         trainer = Trainer(settings, Path(out), resume=resume, device=here.torch_device,
-                          threads=threads, say=say)
+                          threads=threads, loader_workers=loader_workers, say=say)
         saved = trainer.run(on_progress)
         result = trainer.result(saved)
         dtypes = dtypes_used(settings.run.precision, here.torch_device)

@@ -3,41 +3,23 @@
 The step is walked once with sizes instead of tensors: forward, loss, backward, update.
 Each line holds or frees what eager PyTorch holds or frees there, so the largest moment
 is the step's peak and the ledger tells what it consists of. Follows `ironlaw.gpt2`
-(dropout 0, logits in one piece) operation by operation; `peak` is the front door.
+(dropout 0) operation by operation; `peak` is the front door.
 
 Symbols: b batch, s sequence, h width, a heads, V vocabulary; sizes in bytes.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
-from ..config import RunConfig
+from ..config import RunConfig, blocks_per_segment
+from .allocations_loss import LossWalk
 from .ledger import Ledger
 from .optimizers import MOMENTS, matrices, state_bytes
 
 
-@dataclass(frozen=True)
-class Widths:
-    """Bytes per value: parameters, residual stream, matrix products."""
-
-    parameter: float
-    residual: float
-    compute: float
-
-    @property
-    def casts(self) -> bool:
-        """Whether matrix products run in another format than the weights' (autocast)."""
-        return self.compute != self.parameter
-
-
 _LINEARS = ("qkv", "projection", "expand", "contract")
-WIDTHS = {"fp32": Widths(4, 4, 4), "amp-bf16": Widths(4, 4, 2), "amp-fp16": Widths(4, 4, 2),
-          "pure-bf16": Widths(2, 2, 2)}
 
 
-class Walk:
+class Walk(LossWalk):
     """One step of `config` on a ledger: `run` it, then read `ledger`.
 
     Names of tensors are "block.what"; `first` is true in the first micro-batch, whose
@@ -45,19 +27,11 @@ class Walk:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.config, self.shape = config, config.shape
-        self.width = WIDTHS[config.precision]
-        self.ledger = Ledger()
-        self.hold, self.free = self.ledger.hold, self.ledger.free
-        self.rename = self.ledger.rename
-        values = float(config.batch * config.sequence * self.shape.width)
-        self.compute = self.width.compute * values
-        self.residual = self.width.residual * values
-        self.rows = float(config.batch * config.sequence)
+        super().__init__(config)
         self.pairs = self.rows * config.sequence * self.shape.heads
+        self._together = blocks_per_segment(config.recompute, self.shape.layers)
         self.square = float(self.shape.width) ** 2
-        self.flash = config.attention == "flash"
-        self.first = True
+        self.flash = config.attention != "materialised"
 
     def run(self) -> Ledger:
         """A settled step: moments exist, gradients do not; two micro-batches show all."""
@@ -81,12 +55,12 @@ class Walk:
     def _segments(self) -> list[tuple[int, int]]:
         """Blocks that are re-run together: all ranges, or one range that is not."""
         n = self.shape.layers
-        step = {"every-block": 1, "sqrt": math.ceil(math.sqrt(n))}.get(self.config.recompute, n)
+        step = self._together or n
         return [(i, min(i + step, n)) for i in range(0, n, step)]
 
     @property
     def _reruns(self) -> bool:
-        return self.config.recompute in ("every-block", "sqrt")
+        return self._together is not None
 
     def _forward(self) -> None:
         self.ledger.moment = "forward"
@@ -101,21 +75,11 @@ class Walk:
         if not (self.flash or self._reruns or self.config.recompute == "selective"):
             self.free("mask")
         self._norm("norm")
-        self._linear_input("head")
-        self._cast("head", self.shape.vocab * self.shape.width)
-        self.ledger.moment = "loss"
-        logits = self.rows * self.shape.vocab
-        self.hold("scores", "logits", self.width.compute * logits)
-        if self.width.compute < 4:
-            self.hold("scores32", "logits", 4.0 * logits)
-            self.free("scores")
-        self.hold("log_softmax", "logits", 4.0 * logits)
-        self.free("scores32" if self.width.compute < 4 else "scores")
-        if self.width.casts:
-            self.free("norm.out")
-            if self._reruns:  # autocast's cache kept them until here; the graph does not
-                for block in range(self.shape.layers):
-                    self.free(*(f"{block}.{name}.cast" for name in _LINEARS))
+        self._loss_forward()
+        if self.width.casts and self._reruns:
+            # Autocast's cache kept them until here; the graph does not.
+            for block in range(self.shape.layers):
+                self.free(*(f"{block}.{name}.cast" for name in _LINEARS))
 
     def _block_forward(self, i: int, *, saved: bool, again: bool = False) -> None:
         """Forward of block `i`; `saved` keeps what backward needs, `again` re-runs it."""
@@ -167,23 +131,10 @@ class Walk:
         if not saved:
             self.free(f"{i}.mid", f"{i}.norm_2.stats")
 
-    def _norm(self, name: str) -> None:
-        self.hold(f"{name}.stats", "activations", 8.0 * self.rows)
-        self.hold(f"{name}.out", "activations", self.residual)
-
-    def _linear_input(self, linear: str) -> None:
-        """The 16-bit copy of a norm's output that a matrix product reads and keeps."""
-        if self.width.casts:
-            self.hold(f"{linear}.in", "activations", self.compute)
-
     def _drop_input(self, norm: str, saved: bool) -> None:
         """A norm's output goes when its caller returns, unless the next product keeps it."""
         if self.width.casts or not saved:
             self.free(f"{norm}.out")
-
-    def _cast(self, name: str, values: float) -> None:
-        if self.width.casts:
-            self.hold(f"{name}.cast", "cast_copies", self.width.compute * values)
 
     def _scores_forward(self, i: int, *, saved: bool) -> None:
         """softmax(q k^T) v with every S x S tensor in memory."""
@@ -211,32 +162,6 @@ class Walk:
             self.free(f"{i}.weights")
 
     # Backward -----------------------------------------------------------------------
-
-    def _loss_backward(self) -> None:
-        self.ledger.moment = "backward of the loss"
-        logits, vocab = self.rows * self.shape.vocab, self.shape.vocab * self.shape.width
-        self.hold("loss.grad", "logits", 4.0 * logits)
-        self.hold("softmax.grad", "logits", 4.0 * logits)
-        self.free("loss.grad", "log_softmax")
-        if self.width.compute < 4:
-            self.hold("scores.grad", "logits", self.width.compute * logits)
-            self.free("softmax.grad")
-        self.hold("dw", "transient", self.width.compute * vocab)
-        self.hold("dx", "transient", self.compute)
-        self.free("scores.grad" if self.width.compute < 4 else "softmax.grad")
-        if self.width.casts:
-            self.free("head.cast", "head.in")
-            self.hold("dn", "transient", self.residual)
-            self.free("dx")
-            self.hold("head.grad", "gradients", self.width.parameter * vocab)
-            self.free("dw")
-        else:
-            self.free("norm.out")
-            self.rename("dx", "dn")
-            self.rename("dw", "head.grad", "gradients")
-        self.hold("g", "transient", self.residual)
-        self.free("dn", "norm.stats", f"x{self.shape.layers}")
-        self._gradient("norm", 2 * self.shape.width)
 
     def _segment_backward(self, first: int, last: int) -> None:
         self.ledger.moment = "backward of the blocks"
@@ -351,15 +276,6 @@ class Walk:
             self.rename("tied.grad", "embedding.grad")
         else:
             self.free("tied.grad")
-
-    def _gradient(self, name: str, values: float) -> None:
-        """A parameter's gradient: kept the first time, added and freed later."""
-        size = self.width.parameter * values
-        if self.first:
-            self.hold(f"{name}.grad", "gradients", size)
-        else:
-            self.hold("added", "gradients", size)
-            self.free("added")
 
     # Update -------------------------------------------------------------------------
 

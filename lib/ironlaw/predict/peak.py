@@ -16,7 +16,8 @@ from ..config import RunConfig
 from ..errors import InputError, choice, count
 from ..transformer import Shape
 from . import activations, optimizers, recompute
-from .allocations import WIDTHS, Walk
+from .allocations import Walk
+from .allocations_loss import WIDTHS
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ... import transformer
 from ...config import ATTENTIONS, OPTIMIZERS, PRECISIONS, RECOMPUTES, RunConfig
 from ...errors import InputError, choice, count
 from ...predict import activations, flops, memory, optimizers, recompute
-from ...predict.allocations import WIDTHS
+from ...predict.allocations_loss import WIDTHS
 from ...predict.peak import StepMemory, step_memory
 
 OWN = "own shape"
