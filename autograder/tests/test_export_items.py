@@ -159,6 +159,8 @@ def test_the_commonest_wrong_value_with_its_message_and_nobodys_alone() -> None:
     alone = [Mark(0.0, got=str(k), message=f"mfu is {k}") for k in range(5)]
     item = one(items.analyse(book([(0.0, float(k)) for k in range(5)], a=alone)))
     assert (item.wrong, item.wrong_count, item.message) == ("", 0, "")
+    empty = [Mark(0.0, blank=True, message="No answer yet")] * 4 + [Mark(2.0)]
+    assert one(items.analyse(book([(0.0, float(k)) for k in range(5)], a=empty))).message == ""
     tied = [Mark(0.0, got=g) for g in ("b", "a", "b", "a")]
     assert one(items.analyse(book([(0.0, float(k)) for k in range(4)], a=tied))).wrong == "a"
 

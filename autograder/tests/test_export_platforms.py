@@ -27,7 +27,7 @@ PUPILS = {
 COLUMN = f"{gf.LAB} (202)"
 # Odd quoting, a line break in a cell, columns of an instructor's own, another assignment, totals.
 CANVAS = f'''Student,ID,SIS User ID,SIS Login ID,Section,"Notes, private","Essay (2025) (101)",\
-{COLUMN},Labs Current Score,Final Score,Override Score
+{COLUMN},Labs Current Score,Final Score (2025),Override Score
 ,,,,,,,Manual Posting,,,
 "    Points Possible",,,,,,10.00,20.00,(read only),(read only),
 "001, ""{ADA}""",7001,S-1,ada@example.org,S1,"two
@@ -156,6 +156,7 @@ def test_the_column_is_found_by_the_labs_name_or_title(
     (("Essay (2025) (101)", f"{gf.LAB} (101)"), gf.LAB, "column", "Several columns"),
     (("", ""), "lab 1", "column", "Name the column with --column 'TITLE (ID)'"),
     (("", ""), "Labs Current Score", "column", "No column of it could be meant"),
+    (("", ""), "2025", "column", "No column of it could be meant"),
     (("Student,ID", "Name,ID"), None, "canvas", "Its first columns are Name, ID"),
     (("Section,", "Class,"), None, "canvas", "Canvas writes Student, ID"),
     (('"    Points Possible"', "Points"), None, "canvas", 'its row "Points Possible"'),

@@ -25,7 +25,7 @@ def page(book: Book, items: Sequence[Item], *, names: bool = False) -> str:
     environment = Environment(loader=PackageLoader(__package__, "."), autoescape=True,
                               undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("report.html.j2").render(
-        book=book, items=items, totals=totals, people=people, names=names,
+        book=book, items=items, totals=totals, people=people,
         who=_who(book) if names else [], few=len(judged) < FEW, few_limit=FEW,
         flagged=[item for item in items if item.flags], number=number, shown=_shown,
         percent=_percent, histogram=pictures.histogram(totals), shares=pictures.shares(items),
