@@ -28,15 +28,16 @@ BATCH = {"nano": 8, "gpt2-124m": 8, "gpt2-350m": 4, "gpt2-774m": 4, "gpt2-1558m"
 
 
 def configurations(models: list[str]) -> Iterator[RunConfig]:
-    """Model x precision x attention x recompute x accumulate x optimizer, the small first."""
+    """Model x precision x attention x recompute x accumulate x loss x optimizer, small first."""
     # Named kernels only: plain "adamw" means another implementation on a CPU.
     axes = (("fp32", "amp-bf16", "amp-fp16", "pure-bf16"), ("flash", "materialised"),
-            ("none", "every-block"), (1, 4), ("adamw-foreach", "adamw-fused", "sgd"))
+            ("none", "every-block", "every-2"), (1, 4), (0, 512),
+            ("adamw-foreach", "adamw-fused", "sgd"))
     for model in models:
-        for precision, attention, recompute, accumulate, optimizer in itertools.product(*axes):
+        for precision, attention, recompute, accumulate, rows, rule in itertools.product(*axes):
             yield RunConfig(model=model, batch=BATCH[model], precision=precision,
                             attention=attention, recompute=recompute, accumulate=accumulate,
-                            optimizer=optimizer)
+                            loss_rows=rows, optimizer=rule)
 
 
 def tracked_peak(config: RunConfig) -> float:
@@ -151,7 +152,7 @@ def main() -> int:
             print(f"{number}/{len(wanted)} {error(line):+.3%} {memory(line['tracked'])} "
                   f"{line['seconds']:.1f} s  {config.model} {config.precision} "
                   f"{config.attention} {config.recompute} x{config.accumulate} "
-                  f"{config.optimizer}", flush=True)
+                  f"rows {config.loss_rows} {config.optimizer}", flush=True)
     return report(lines)
 
 

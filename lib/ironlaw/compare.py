@@ -257,7 +257,9 @@ def _memory_words(moment: str, memory: MemoryMeasurement | None) -> str:
         return ""
     by = ("by the device's allocator" if memory.backend == "device" and memory.reserved_bytes
           else "by PyTorch's tracker on fake tensors")
-    at = (f"Both peaks fall into the {moment}." if moment.startswith(memory.moment) else
+    # The measurement tells forward, backward and update apart; the loss ends the forward pass.
+    alike = moment.startswith(memory.moment) or (moment, memory.moment) == ("loss", "forward")
+    at = (f"Both peaks fall into the {moment}." if alike else
           f"The predicted peak falls into the {moment}, the measured one into the "
           f"{memory.moment}.")
     return f"Measured {by}. {at}"

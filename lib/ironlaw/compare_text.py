@@ -43,8 +43,11 @@ def html(comparison: Comparison) -> str:
 
 def _title(comparison: Comparison) -> str:
     config = comparison.config
+    rows = config.get("loss_rows")
+    sliced = f", loss in slices of {rows:,} tokens" if rows else ""
     return (f"{config['model']}, {config['batch']} sequences x {config['accumulate']}, "
-            f"{config['precision']}, {config['attention']} attention, on {comparison.device}")
+            f"{config['precision']}, {config['attention']} attention{sliced}, on "
+            f"{comparison.device}")
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:

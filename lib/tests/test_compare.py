@@ -515,7 +515,9 @@ def test_the_words_define_alpha_and_beta_and_name_the_attention() -> None:
     shown = str(compare.lay(measurement(seconds=0.12), anchors=anchors(0.02, 8e-5)))
     assert "alpha = 20.0 ms, what a step costs at any size" in shown
     assert "beta = 80.0 µs, what each token adds" in shown
-    assert "flash attention" in shown.splitlines()[0]
+    assert "flash attention, on Some CPU" in shown.splitlines()[0]
+    sliced = compare.lay(measurement(CONFIG.replace(loss_rows=512, attention="materialised")))
+    assert "materialised attention, loss in slices of 512 tokens, on" in str(sliced)
 
 
 def test_anchors_in_contradiction_leave_the_step_unpredicted(

@@ -44,6 +44,8 @@ def test_the_split_adds_up_and_agrees_with_the_prediction_kind_by_kind(
      "optimizer": "sgd"},
     {"precision": "amp-fp16", "recompute": "every-block", "accumulate": 2},
     {"precision": "pure-bf16", "recompute": "sqrt", "seq": 16, "batch": 1},
+    {"precision": "fp32", "attention": "materialised", "loss_rows": 100},
+    {"precision": "amp-bf16", "loss_rows": 64},
 ], ids=lambda changes: "-".join(str(v) for v in changes.values()))
 def test_the_peak_is_the_predicted_one(changes: dict[str, Any]) -> None:
     config = RunConfig(**{**SMALL, **changes})
@@ -130,7 +132,7 @@ def test_a_disagreement_with_the_tracker_withdraws_the_split(
 
 
 def test_the_ledger_follows_views_frees_and_the_fullest_moment() -> None:
-    ledger = Ledger(0, 0)
+    ledger = Ledger()
     with ledger, torch.no_grad():
         ledger.phase = "first"
         a = torch.zeros(1000)

@@ -200,7 +200,7 @@ def _peak_beyond(call: Callable[[], None], inputs: Sequence[torch.Tensor],
         call()
         torch.cuda.synchronize(device)
         return float(torch.cuda.max_memory_allocated(device) - before)
-    ledger = Ledger(0, 0)
+    ledger = Ledger()
     ledger.hold(inputs, "parameters")
     with ledger:
         call()

@@ -45,14 +45,15 @@ class Piece:
 class Ledger(TorchDispatchMode):
     """Listens while active; `peak` reads the fullest moment afterwards.
 
-    A step says where it is by `phase`. `logits` is the number of values in the head's
-    output, `embedding` the tied matrix: its gradient arrives in two parts, and each of them
-    counts as a gradient on its way.
+    A step says where it is by `phase`. `rows` are the numbers of tokens whose logits are
+    held in one piece, each `vocab` wide. `embedding` is the tied matrix: its gradient arrives
+    in two parts, and each of them counts as a gradient on its way.
     """
 
-    def __init__(self, logits: int, vocab: int, embedding: torch.Tensor | None = None) -> None:
+    def __init__(self, rows: Iterable[int] = (), vocab: int = 0,
+                 embedding: torch.Tensor | None = None) -> None:
         super().__init__()
-        self._logits, self._vocab = logits, vocab
+        self._logits, self._vocab = {n * vocab for n in rows}, vocab
         self._embedding = None if embedding is None else (tuple(embedding.shape), embedding.dtype)
         self._pieces: dict[int, Piece] = {}  # by id of the storage, removed when it dies
         self._events: list[tuple[Piece, int, str]] = []
@@ -101,7 +102,7 @@ class Ledger(TorchDispatchMode):
 
     def _kind(self, func: Any, args: Any, made: torch.Tensor) -> str | None:
         shape = tuple(made.shape)
-        if made.numel() == self._logits and shape[-1:] == (self._vocab,):
+        if made.numel() in self._logits and shape[-1:] == (self._vocab,):
             return "logits"
         if (func.overloadpacket is torch.ops.aten._to_copy
                 and self.kind_of(args[0]) == "parameters"):

@@ -58,8 +58,8 @@ def trace(config: RunConfig) -> MemoryMeasurement:
     """
     reasons: dict[str, str] = {}
     with _fake_step(config) as (run, batches):
-        ledger = Ledger(config.batch * config.sequence * config.shape.vocab,
-                        config.shape.vocab, run.model.token_embedding.weight)
+        ledger = Ledger(_rows_of_logits(config), config.shape.vocab,
+                        run.model.token_embedding.weight)
         state = _run_step(run, batches, ledger, tracker := _tracker(run))
     kinds, total, moment = ledger.peak()
     peak = total
@@ -88,6 +88,13 @@ def trace(config: RunConfig) -> MemoryMeasurement:
                        "library workspaces, the allocator's rounding and fragmentation."})
 
 
+def _rows_of_logits(config: RunConfig) -> set[int]:
+    """For how many tokens logits are held at once: all of a micro-batch, or slices of it."""
+    rows = config.batch * config.sequence
+    size = config.loss_rows or rows
+    return {min(size, rows), rows % size or min(size, rows)}
+
+
 def saved_tensors(config: RunConfig) -> list[SavedTensor]:
     """What one block of `config` keeps for its backward pass, one entry per storage.
 
@@ -105,7 +112,7 @@ def saved_tensors(config: RunConfig) -> list[SavedTensor]:
         model = GPT(config.shape.resized(layers=1), attention=config.attention,
                     recompute=config.recompute)
         block = model.blocks[0]
-        ledger = Ledger(0, 0)
+        ledger = Ledger()
         ledger.hold(model.parameters(), "parameters")
 
         def keep(tensor: torch.Tensor) -> torch.Tensor:

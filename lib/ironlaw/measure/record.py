@@ -286,13 +286,15 @@ def available(here: Device, folder: Path) -> list[Instrument]:
 
     A step's MFU takes the peak that `folder` holds, where it is not measured anew. Each
     imports its module when it runs. On an accelerator models are real ones; a CPU gets
-    nano, whose step takes a fraction of a second.
+    nano, whose step takes a fraction of a second, in the forms that `ironlaw train` chooses
+    there.
     """
     from . import record_plan
 
-    half = "fp32"
+    base = RunConfig(batch=4, seq=128, optimizer="adamw-fused")
     if here.type == "cuda":
         half = "amp-fp16" if supports(here.torch_device, "bf16") else "amp-bf16"
-    base = (RunConfig(model="gpt2-124m", batch=16, precision=half, optimizer="adamw-fused")
-            if here.type == "cuda" else RunConfig(batch=4, seq=128))
+        base = RunConfig(model="gpt2-124m", batch=16, precision=half, optimizer="adamw-fused")
+    elif here.type == "cpu":
+        base = base.replace(attention="materialised", loss_rows=512)
     return record_plan.instruments(here, base, folder)

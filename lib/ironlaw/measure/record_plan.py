@@ -69,8 +69,9 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
 
     def recompute(here: Device, seconds: float) -> Result:
         from .recompute import measure_recompute
-        return measure_recompute(fitted(base.replace(batch=4, attention="materialised"),
-                                        least=4), device=here,
+        # A loss in slices does part of its backward work in the forward pass.
+        whole = base.replace(batch=4, attention="materialised", loss_rows=0)
+        return measure_recompute(fitted(whole, least=4), device=here,
                                  rounds=10 if on_gpu else 5)
 
     def scaling(here: Device, seconds: float) -> Result:
@@ -81,6 +82,10 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
             without_scaling = "fp32" if base.precision == "amp-fp16" else base.precision
             each = fitted(base.replace(batch=max(1, base.batch // 2), precision=without_scaling))
         return measure_scaling(each, device=here, timeout=math.ceil(max(60.0, 2 * seconds)))
+
+    def parts(here: Device, seconds: float) -> Result:
+        from .parts import measure_parts
+        return measure_parts([fitted(base)], rounds=10, device=here)[0]
 
     def trace(here: Device, seconds: float) -> Result:
         from .trace import measure_trace
@@ -101,7 +106,8 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
         Instrument("recompute", 1.5, 30.0, recompute),
         Instrument("pipeline", 1.5, 20.0, pipeline),
         Instrument("workers", 0.5, 10.0, workers),
-        Instrument("trace", 0.5, 10.0, trace), Instrument("scaling", 1.5, 30.0, scaling),
+        Instrument("parts", 0.5, 10.0, parts), Instrument("trace", 0.5, 10.0, trace),
+        Instrument("scaling", 1.5, 30.0, scaling),
         Instrument("roofline", 1.5, 10.0, roofline), Instrument("energy", 0.5, 1.0, energy),
         Instrument("activations", 1.0, 10.0, activations),
     ]
