@@ -17,6 +17,7 @@ import pytest
 from ironlaw.errors import InputError, UnavailableError
 from ironlaw_autograder.cli import main
 from ironlaw_autograder.course import Course
+from ironlaw_autograder.exports import marks
 from ironlaw_autograder.grading import database, front
 from ironlaw_autograder.grading.adapter import Classroom
 from ironlaw_autograder.simulate.submissions import Desk
@@ -120,6 +121,18 @@ def test_a_mark_by_hand_on_the_server_counts_and_survives_grading_again(
                           cwd=both["out"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "19.5" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.sandbox
+def test_exports_read_the_server(both: dict[str, Any], tmp_path: Path,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", SECRET)
+    for name in ("database.json", "grades.json"):  # and no gradebook in a file
+        shutil.copy(both["out"] / name, tmp_path)
+    found = {student.id: student for student in marks.read(tmp_path).students}
+    assert {name: student.judged for name, student in found.items()} == {
+        "ada": True, "Zoë Ω": True, "untouched": True, "broken": False}
+    assert (found["Zoë Ω"].earned, found["Zoë Ω"].waiting) == (16.0, ("explain",))
 
 
 @pytest.mark.sandbox
