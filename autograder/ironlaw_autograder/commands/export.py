@@ -21,7 +21,7 @@ _SHOWN = 20
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Tables are UTF-8 with a byte-order mark. Ids such as 007 keep their zeros in the file; a "
-        "spreadsheet shows them only when it imports that column as text. An apostrophe in front of "
+        "spreadsheet shows them only when it imports that column as text. An apostrophe before "
         "= + - @ keeps a cell from running as a formula.")
     parser.add_argument("out", type=Path, metavar="OUT", help="a folder that `grade` wrote")
     parser.add_argument("--canvas", type=Path, metavar="TEMPLATE.csv",
