@@ -9,83 +9,17 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
+from comparing import CONFIG, PEAK, anchors, measurement, parts_of, profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironlaw import cli, compare, compare_text, workspace
 from ironlaw.config import RunConfig
 from ironlaw.errors import InputError
 from ironlaw.predict import flops, step_time
-from ironlaw.predict.peak import step_memory
-from ironlaw.results import (
-    DeviceProfile,
-    MatmulRate,
-    MemoryMeasurement,
-    Peak,
-    StepMeasurement,
-    load,
-)
-from ironlaw.results_instruments import Timing
-from ironlaw.results_systems import StepParts
+from ironlaw.results import DeviceProfile, StepMeasurement, load
 
-CONFIG = RunConfig(batch=8, seq=128)
-PEAK = 1e12
 times = st.floats(1e-4, 1e3)
 sizes = st.integers(1, 10**6)
-
-
-def measurement(config: RunConfig = CONFIG, seconds: float = 0.1,
-                samples: list[float] | None = None, peak: float | None = PEAK,
-                spread: float = 0.0) -> StepMeasurement:
-    per_token = flops.per_token(config.shape, config.sequence)
-    work = per_token * config.tokens_per_step
-    return StepMeasurement(
-        config=config.to_json(), device="Some CPU", parameters=config.shape.parameters,
-        tokens_per_step=config.tokens_per_step, flops_per_token=per_token, flops_per_step=work,
-        hardware_flops_per_step=work, step_seconds=seconds, spread_seconds=spread,
-        samples=samples or [seconds] * 10, tokens_per_second=config.tokens_per_step / seconds,
-        peak=Peak(flops_per_second=peak, source="calibrated on Some CPU") if peak else None,
-        mfu=work / seconds / peak if peak else None,
-        reasons={} if peak else {"mfu": "There is no peak to divide by."})
-
-
-def profile(bandwidth: float | None = 20e9) -> DeviceProfile:
-    rate = MatmulRate(dtype="fp32", flops_per_second=PEAK, size=512, by_size={"512": PEAK})
-    return DeviceProfile(
-        name="Some CPU", device_type="cpu", threads=2, memory_bytes=None, matmul={"fp32": rate},
-        copy_bytes_per_second=bandwidth, launch_seconds=2e-6,
-        host_to_device_bytes_per_second=None, catalogue_name=None, versions={}, measured_on="")
-
-
-def anchors(alpha: float, beta: float, config: RunConfig = CONFIG) -> tuple[StepMeasurement,
-                                                                              StepMeasurement]:
-    few, more = (measurement(c, alpha + beta * c.tokens_per_step)
-                 for c in compare.anchor_configs(config))
-    return few, more
-
-
-def timing(name: str, seconds: float) -> Timing:
-    return Timing(name=name, samples=[seconds], seconds=seconds, spread_seconds=0.0)
-
-
-def parts_of(config: RunConfig = CONFIG, launch: float = 2e-6, update: float = 0.01,
-             head: float = 0.03, busy: float | None = None) -> StepParts:
-    return StepParts(
-        device="Some CPU", device_type="cpu", threads=2, versions={}, measured_on="",
-        config=config.to_json(), launches={"optimizer": 900, "loss head": 35, "rest": 800},
-        launch=timing("launch", launch), optimizer=timing("optimizer", update),
-        head=timing("head", head), busy_seconds=busy)
-
-
-def memory_of(config: RunConfig = CONFIG, beyond: float = 0, **more: float) -> MemoryMeasurement:
-    """As predicted, but for `more` bytes by kind, and `beyond` that no kind explains."""
-    forecast = step_memory(config)
-    kinds = {k: round(v + more.get(k, 0)) for k, v in forecast.to_json().items() if k != "peak"}
-    peak = sum(kinds.values()) + round(beyond)
-    return MemoryMeasurement(
-        config=config.to_json(), backend="tracker", device="fake tensors", parameters=1,
-        parameter_bytes=1, gradient_bytes=1, optimizer_bytes=1,
-        memory_bytes={**kinds, "peak": peak}, moment=forecast.moment, saved_tensors=[],
-        saved_bytes_per_block=None, reserved_bytes=peak if beyond else None, context_bytes=None)
 
 
 # --- the two models of a step's duration -------------------------------------------------------
@@ -186,96 +120,6 @@ def test_parts_sum_to_the_residual(alpha: float, beta: float, seconds: float,
         assert row.measured is not None
         assert sum(p.amount for p in row.parts) == pytest.approx(
             row.measured - row.predicted, abs=1e-9)
-
-
-@settings(deadline=None)
-@given(line=st.tuples(st.floats(0, 0.05), st.floats(1e-6, 1e-4)), seconds=st.floats(0.01, 1.0),
-       few=st.floats(0, 0.1), more=st.floats(0, 0.1), head=st.floats(0, 0.3),
-       update=st.floats(0, 0.1), busy=st.none() | st.floats(0, 0.5))
-def test_measured_parts_sum_to_both_residuals(
-        line: tuple[float, float], seconds: float, few: float, more: float, head: float,
-        update: float, busy: float | None) -> None:
-    smaller = compare.anchor_configs(CONFIG)
-    parts = [parts_of(smaller[0], head=few, update=update / 2),
-             parts_of(smaller[1], head=more, update=update),
-             parts_of(CONFIG, head=head, update=update, busy=busy)]
-    laid = compare.lay(measurement(seconds=seconds), anchors=anchors(*line), parts=parts)
-    for key in ("floor_seconds", "step_seconds"):
-        row = laid.row(key)
-        assert [p.name for p in row.parts] == ["launch", "optimizer", "loss head", "rest"]
-        assert row.measured is not None
-        assert row.predicted is not None
-        assert sum(p.amount for p in row.parts) == pytest.approx(
-            row.measured - row.predicted, abs=1e-9)
-    assert load(json.dumps(laid.to_json())) == laid
-
-
-def test_each_part_is_what_was_measured_of_it() -> None:
-    laid = compare.lay(measurement(seconds=0.12), parts=[parts_of()])
-    launch, update, head, rest = (p.amount for p in laid.row("floor_seconds").parts)
-    floor = laid.row("floor_seconds").predicted
-    assert floor is not None
-    products = 6 * CONFIG.shape.width * CONFIG.shape.vocab * 1024 / PEAK
-    assert (launch, update) == (pytest.approx(800 * 2e-6), 0.01)
-    assert head == pytest.approx(0.03 - products), "the floor holds the head's products already"
-    assert rest == pytest.approx(0.12 - floor - launch - update - head)
-    shown = str(laid)
-    for words in ("800 operations", "loss head", "4,096 tokens of vocabulary", "900 launches"):
-        assert words in shown
-
-
-def test_steps_on_the_line_whose_parts_are_not() -> None:
-    """The head is 6 ms over its line and the update 1 ms; the step is 5 ms over: 2 ms less."""
-    smaller = compare.anchor_configs(CONFIG)
-    parts = [parts_of(smaller[0], head=0.010), parts_of(smaller[1], head=0.015),
-             parts_of(CONFIG, head=0.031, update=0.011)]
-    laid = compare.lay(measurement(seconds=0.02 + 8e-5 * 1024 + 0.005),
-                       anchors=anchors(0.02, 8e-5), parts=parts)
-    found = {p.name: p.amount for p in laid.row("step_seconds").parts}
-    assert found == pytest.approx(
-        {"launch": 0.0, "optimizer": 0.001, "loss head": 0.006, "rest": -0.002}, abs=1e-12)
-
-
-def test_on_a_gpu_only_idle_time_is_due_to_launches() -> None:
-    for busy, due in ((None, 1.6e-3), (0.11, 1.6e-3), (0.1195, 0.5e-3), (0.13, 0.0)):
-        laid = compare.lay(measurement(seconds=0.12), parts=[parts_of(busy=busy)])
-        part = laid.row("floor_seconds").parts[0]
-        assert part.amount == pytest.approx(due)
-        assert ("was idle" in part.why) == (due < 1.6e-3)
-
-
-def test_parts_of_another_step_are_refused() -> None:
-    with pytest.raises(InputError, match="parts"):
-        compare.lay(measurement(), parts=[parts_of(CONFIG.replace(batch=2))])
-
-
-def test_memory_stands_beside_its_prediction_kind_by_kind() -> None:
-    laid = compare.lay(measurement(), memory=memory_of(activations=5e6, beyond=1e6))
-    row = laid.row("memory_bytes")
-    assert row.predicted == step_memory(CONFIG).peak
-    assert row.measured is not None
-    assert row.measured - row.predicted == pytest.approx(6e6, abs=1)
-    amounts = {p.name: p.amount for p in row.parts}
-    assert sum(amounts.values()) == pytest.approx(row.measured - row.predicted)
-    assert amounts["activations"] == pytest.approx(5e6, abs=1)
-    assert amounts["allocator"] == pytest.approx(1e6, abs=1)
-    shown = str(laid)
-    assert re.search(r"5\.0 MB  activations \(predicted .*MB \(.*MiB\), measured", shown)
-    assert "cast copies" not in shown, "a kind that was right needs no line"
-    unknown = compare.lay(measurement())
-    assert unknown.row("memory_bytes").measured is None
-    assert "not measured" in unknown.row("memory_bytes").reason
-    assert "Memory was not measured" in str(unknown)
-
-
-def test_a_split_that_the_tracker_withdrew_leaves_one_part() -> None:
-    whole = memory_of(activations=5e6)
-    withdrawn = MemoryMeasurement.from_json(whole.to_json() | {
-        "memory_bytes": dict.fromkeys(whole.memory_bytes) | {"peak": whole.peak_bytes},
-        "reasons": {"memory_bytes": "The split adds up to less."}})
-    parts = compare.lay(measurement(), memory=withdrawn).row("memory_bytes").parts
-    assert [(p.name, p.why) for p in parts] == [
-        ("all kinds together", "The split adds up to less.")]
 
 
 def test_the_optimizers_estimate_follows_its_rule_and_width() -> None:
