@@ -40,7 +40,7 @@ def test_a_commands_own_help_begins_with_what_it_does(capsys: Capture) -> None:
         cli.main(["compare", "--help"])
     shown = capsys.readouterr().out
     assert "A step of GPT-2: predicted, measured, and the difference." in shown
-    assert "in train and compare" in " ".join(shown.split())
+    assert "the same in every command" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("value", [0, 2.5, math.nan, "3", None, True])

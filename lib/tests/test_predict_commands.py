@@ -98,9 +98,22 @@ def test_predict_speaks_in_words(capsys: Capture) -> None:
     calibrated()
     assert cli.main(["predict", "--model", "nano", "--eta", "0.5"]) == 0
     out = capsys.readouterr().out
-    for words in ("model FLOP per step", "logits", "MiB", "backward of the loss", "MFU",
-                  "not counted"):
+    for words in ("model FLOP per step", "logits", "MiB", "at the peak (loss)", "MFU",
+                  "not counted", "materialised attention, loss in slices of 512 tokens"):
         assert words in out
+    assert cli.main(["predict", "--device", "H100 SXM"]) == 0
+    out = capsys.readouterr().out
+    assert "backward of the loss" in out
+    assert "flash attention, adamw" in out
+
+
+def test_plan_takes_the_forms_of_the_device_it_plans_for(capsys: Capture) -> None:
+    calibrated()
+    here = ran(capsys, "plan", "--batch", "2")["config"]
+    assert (here["attention"], here["loss_rows"]) == ("materialised", 512)
+    for words in (["--memory", "8"], ["--device", "H100 SXM"]):
+        other = ran(capsys, "plan", "--batch", "2", *words)["config"]
+        assert (other["attention"], other["loss_rows"]) == ("flash", 0)
 
 
 def test_plan_json_keeps_the_samples_and_fits(capsys: Capture) -> None:

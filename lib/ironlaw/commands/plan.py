@@ -12,12 +12,13 @@ from ..config import RunConfig
 from ..errors import InputError, not_negative, positive
 from ..predict import plan
 from ..units import GB, gigabytes, memory, percent
-from . import _formats
+from . import _attention, _formats
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw plan`."""
-    RunConfig.add_flags(parser)
+    RunConfig.add_flags(parser, _attention.other_flags())
+    _attention.add_flags(parser)
     parser.add_argument("--memory", type=float, metavar="GB",
                         help="device memory in GB (10^9 bytes), instead of --device's")
     parser.add_argument("--reserve", type=float, metavar="GB", default=0.0,
@@ -28,6 +29,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan and print; the exit status is 1 when nothing fits."""
+    # A size of memory alone says nothing of a CPU: then it is an accelerator's.
+    kind = "cuda" if args.memory is not None else _attention.device_type(args.device)
+    _attention.fill(args, kind)
     config = RunConfig.from_flags(args)
     device_bytes, source = device_memory(config, args.memory)
     found = outputs(config, device_bytes, source, reserve(args.reserve, device_bytes),

@@ -113,8 +113,8 @@ def _print(found: dict[str, Any]) -> None:
     micro = "micro-batch" if config["accumulate"] == 1 else "micro-batches"
     print(f"{shape.name}: {shape.parameters:,} parameters, {config['batch']} x "
           f"{config['seq'] or shape.context} tokens x {config['accumulate']} {micro}, "
-          f"{config['precision']}, {config['attention']}, {config['optimizer']}, "
-          f"recompute {config['recompute']}\n")
+          f"{config['precision']}, {config['attention']} attention{_sliced(config)}, "
+          f"{config['optimizer']}, recompute {config['recompute']}\n")
     print(f"  {'model FLOP per token':<28}{si(found['flops_per_token'], 'FLOP', 4):>16}")
     print(f"  {'model FLOP per step':<28}{si(found['flops_per_step'], 'FLOP', 4):>16}")
     print(f"  {'hardware FLOP per step':<28}{si(found['hardware_flops_per_step'], 'FLOP', 4):>16}")
@@ -135,3 +135,8 @@ def _print(found: dict[str, Any]) -> None:
     print(f"  {'step':<28}{duration(found['step_seconds']):>16}")
     print(f"  {'tokens per second':<28}{significant(found['tokens_per_second']):>16}")
     print(f"  {'MFU':<28}{percent(found['mfu']):>16}")
+
+
+def _sliced(config: dict[str, Any]) -> str:
+    rows = config["loss_rows"]
+    return f", loss in slices of {rows:,} tokens" if rows else ""
