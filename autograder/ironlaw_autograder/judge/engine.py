@@ -155,8 +155,10 @@ class _Run:
         name = str(cell.get("id", "a cell"))
         ended = self._live().run(cell.source, self._cell_seconds())
         outputs = ended.outputs
-        self._stops += [f"The cell {name} stopped with {o['ename']}: {_first_line(o['evalue'])}"
-                        for o in outputs if o["output_type"] == "error"][:1]
+        errors = [f"{o['ename']}: {_first_line(o['evalue'])}"
+                  for o in outputs if o["output_type"] == "error"]
+        self._stops += [f"The cell {name} stopped with {error}{self._limits.behind(error)}"
+                        for error in errors[:1]]
         if ended.status in ("timeout", "lost") and ended.reason:
             self._events.append(f"cell {name}: {ended.reason}")
             outputs.append(_error(ended.reason))
@@ -252,8 +254,10 @@ class _Run:
             return {"status": "lost", "message": f"{self._guilty[name]}."}, []
         finally:
             self._answering += time.monotonic() - start
-        if reply.get("status") == "timeout":
+        if reply["status"] == "timeout":
             self._guilty[name] = str(reply["message"]).rstrip(".")
+        elif reply["status"] == "error":
+            reply["message"] += self._limits.behind(reply["message"])
         return reply, back
 
     def _out_of_time(self) -> bool:

@@ -28,6 +28,7 @@ class Limits:
     file_bytes: int = 128_000_000
     files: int = 20_000
     processes: int = 128
+    open_files: int = 512
     output_characters: int = 50_000
     display_count: int = 50
     notebook_characters: int = 5_000_000
@@ -40,5 +41,18 @@ class Limits:
             "RLIMIT_NPROC": self.processes,
             "RLIMIT_CPU": int(self.processor_seconds) + 10,
             "RLIMIT_CORE": 0,
-            "RLIMIT_NOFILE": 512,
+            "RLIMIT_NOFILE": self.open_files,
         }
+
+    def behind(self, error: str) -> str:
+        """The limit that the text of an error points to, in brackets; '' where it is none."""
+        signs = {
+            "MemoryError": f"{self.memory_bytes / 1e9:g} GB of memory",
+            "No space left on device": f"{self.disk_bytes / 1e6:g} MB in each folder",
+            "File too large": f"{self.file_bytes / 1e6:g} MB in a file",
+            "Too many open files": f"{self.open_files} open files",
+            "Resource temporarily unavailable": f"{self.processes} processes and threads",
+            "can't start new thread": f"{self.processes} processes and threads",
+        }
+        return next((f" (the limit is {limit})" for sign, limit in signs.items() if sign in error),
+                    "")

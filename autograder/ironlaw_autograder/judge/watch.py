@@ -21,10 +21,11 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass
 class Use:
-    """Bytes of memory, seconds of processor time, and files in private folders."""
+    """Bytes that processes hold, seconds of processor time, bytes and files in private folders."""
 
     memory: int = 0
     seconds: float = 0.0
+    stored: int = 0
     files: int = 0
     processes: list[int] = field(default_factory=list)
 
@@ -48,11 +49,10 @@ class Watch:
             raise LostError("processor")
         if use.files > self._limits.files:
             raise LostError("files")
-        if use.memory > self._limits.memory_bytes:
-            # Pages that a fork shares were counted for each; look closely before blaming.
-            use.memory -= sum(max(0, _held(pid) - _own(pid)) for pid in use.processes)
-            if use.memory > self._limits.memory_bytes:
-                raise LostError("memory")
+        # Pages that a fork shares are counted for each at first; look closely before blaming.
+        if (use.memory + use.stored > self._limits.memory_bytes
+                and sum(map(_own, use.processes)) + use.stored > self._limits.memory_bytes):
+            raise LostError("memory")
 
 
 def measure(root: int, folders: tuple[str, ...]) -> Use:
@@ -85,24 +85,26 @@ def measure(root: int, folders: tuple[str, ...]) -> Use:
                 found = os.statvfs(f"/proc/{inner}/root{folder}")
             except OSError:
                 continue
-            use.memory += (found.f_blocks - found.f_bfree) * found.f_frsize
+            use.stored += (found.f_blocks - found.f_bfree) * found.f_frsize
             use.files += found.f_files - found.f_ffree
     return use
 
 
-def _held(pid: int) -> int:
-    """Resident bytes of one process, shared ones included."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return 0
-
-
 def _own(pid: int) -> int:
     """Resident bytes of one process, shared ones divided among those that share them."""
+    place = Path(f"/proc/{pid}")
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return _held(pid)  # it hides, and pays for it
-    kilobytes = [line.split()[1] for line in lines if line.startswith("Pss:")]
-    return int(kilobytes[0]) * 1024 if kilobytes else _held(pid)
+        lines = (place / "smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (StopIteration, ProcessLookupError):  # it has ended
+        return 0
+    except OSError:  # it hides, and pays for it
+        return _held(place)
+
+
+def _held(place: Path) -> int:
+    """Resident bytes of one process, shared ones included."""
+    try:
+        return int((place / "statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0

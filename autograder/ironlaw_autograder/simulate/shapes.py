@@ -126,8 +126,8 @@ def _twice(notebook: NotebookNode) -> None:
 
 def _strange_labels(check: str) -> Callable[[NotebookNode], None]:
     def edit(notebook: NotebookNode) -> None:
-        for name in (check.upper(), f"{check} ", "../../gradebook", "x" * _FAR, "'; DROP TABLE grade",
-                     "__proto__", ""):
+        for name in (check.upper(), f"{check} ", "../../gradebook", "x" * _FAR,
+                     "'; DROP TABLE grade", "__proto__", ""):
             record = {"grade_id": name, "grade": True, "points": 1e308, "locked": False,
                       "solution": True, "schema_version": 99, "task": True}
             notebook.cells.insert(3, _labelled("100.0", record))

@@ -9,7 +9,7 @@ from ironlaw_autograder.judge import sandbox
 from ironlaw_autograder.judge.engine import Engine
 from ironlaw_autograder.judge.limits import Limits
 
-SHORT = Limits(cell_seconds=3.0, call_seconds=1.5, grace_seconds=0.5)
+SHORT = Limits(cell_seconds=2.5, call_seconds=1.0, grace_seconds=0.4)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Attacks on the grader: each gets the fair grade and a word about it, and leaves nothing behind."""
+"""Attacks on the grader: each gets its fair grade and a word about it, and leaves no trace."""
 
 from __future__ import annotations
 
