@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .grade import Result
 
 _WIDTH = 110
+_BAR = "{percentage:3.0f}% |{bar}| {n_fmt} of {total_fmt} graded, {remaining} left"
 
 
 class Progress:
@@ -34,8 +35,8 @@ class Progress:
         if self._bar is None:
             # No thread of its own: workers are forked from this process.
             tqdm.monitor_interval = 0
-            self._bar = tqdm(total=total, initial=place - 1, unit="notebook", file=self._stream,
-                             dynamic_ncols=True, smoothing=0.1)
+            self._bar = tqdm(total=total, initial=place - 1, file=self._stream,
+                             bar_format=_BAR, dynamic_ncols=True, smoothing=0.1)
         said = unusual(result)
         if said:
             tqdm.write(_short(f"{result.student}: {said}"), file=self._stream)

@@ -1,0 +1,366 @@
+"""A grader that is stopped goes on where it was, and what a person has marked stays."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from ironlaw_autograder.build.lab_source import label
+from ironlaw_autograder.course import Course
+from ironlaw_autograder.grading import work
+from ironlaw_autograder.grading.adapter import Classroom
+from ironlaw_autograder.grading.grade import Result, grade_folder
+from ironlaw_autograder.grading.journal import Journal
+from ironlaw_autograder.grading.preprocessors import SaveGrades
+from ironlaw_autograder.grading.tables import grades_csv
+from ironlaw_autograder.grading.work import Outcome, Task
+from ironlaw_autograder.judge.engine import Graded, Score, _shown
+from ironlaw_autograder.judge.limits import Limits
+from ironlaw_autograder.simulate.submissions import Desk
+from nbformat import NotebookNode
+
+LAB = "lab_01_iron_law"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Strict:
+    """In the place of the engine: runs nothing, and awards every check all of its points, or
+    half of them in a notebook with the word HALF."""
+
+    def grade(self, notebook: NotebookNode, stubs: dict[str, str], *ignored: Any,
+              **ignored_too: Any) -> Graded:
+        share = 0.5 if any("HALF" in cell.source for cell in notebook.cells) else 1.0
+        scores = []
+        for cell in notebook.cells:
+            meta = label(cell)
+            if not meta.get("grade"):
+                continue
+            name, most = str(meta["grade_id"]), float(meta["points"])
+            if meta["solution"]:
+                blank = cell.source.strip() == stubs[name].strip()
+                scores.append(Score(name, 0.0 if blank else None, most, "written"))
+            else:
+                scores.append(Score(name, share * most, most, "judged"))
+                cell.outputs = _shown(scores[-1])
+        return Graded(notebook, scores, [], 0.0)
+
+
+class Class:
+    """Notebooks in a folder, graded again and again; `judged` are those of the last time."""
+
+    def __init__(self, course: Course, where: Path, desk: Desk) -> None:
+        self.course = course
+        self.folder, self.out = where / "class", where / "out"
+        self.folder.mkdir()
+        self.desk = desk
+        self.judged: list[str] = []
+        self.fails: set[str] = set()
+
+    def hand_in(self, name: str, **answers: str) -> None:
+        text = json.dumps(self.desk.reference(answers))
+        (self.folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
+
+    def grade(self, pages: bool = False, **options: Any) -> dict[str, Result]:
+        self.judged = []
+        _, results = grade_folder(self.course, self.folder, self.out, lab_name=LAB,
+                                  runner=self._run, pages=pages, **options)
+        return {result.student: result for result in results}
+
+    def room(self) -> Classroom:
+        return Classroom(self.out, self.course, self.desk.lab)
+
+    def mark(self, student: str, question: str, points: float) -> None:
+        """Give points as the form grader does."""
+        with self.room().gradebook() as book:
+            grade = book.find_grade(question, LAB, LAB, student)
+            grade.manual_score, grade.needs_manual_grade = points, False
+            book.db.commit()
+
+    def _run(self, tasks: list[Task], course: Course, lab: str, limits: Limits, *,
+             isolated: bool) -> Generator[Outcome, None, None]:
+        for task in tasks:
+            self.judged.append(task.student)
+            if task.student in self.fails:
+                yield work.failed(task, "the judge fell ill")
+            else:
+                judge: Any = Strict()
+                yield work.judged(work.marking(course, lab), judge, task)
+
+
+@pytest.fixture
+def school(course: Course, tmp_path: Path, desk: Desk) -> Class:
+    """Three students who got everything right, nothing graded yet."""
+    made = Class(course, tmp_path, desk)
+    for name in "abc":
+        made.hand_in(name)
+    return made
+
+
+def gradebook(room: Classroom) -> dict[str, Any]:
+    """Everything that the gradebook says of each student, without times and random ids."""
+    with room.gradebook() as book:
+        return {submission.student.id: (
+            sorted((g.name, g.auto_score, g.manual_score, g.needs_manual_grade)
+                   for part in submission.notebooks for g in part.grades),
+            sorted((c.name, c.auto_comment, c.manual_comment)
+                   for part in submission.notebooks for c in part.comments))
+            for submission in book.assignment_submissions(LAB)}
+
+
+# What is judged again
+
+def test_only_what_has_changed_is_judged_again(school: Class, tmp_path: Path) -> None:
+    first = school.grade()
+    assert school.judged == ["a", "b", "c"]
+    assert [r.score for r in first.values()] == [18, 18, 18]
+    again = school.grade()
+    assert school.judged == []
+    assert again == first
+    school.hand_in("b", mfu="def mfu(*given):\n    return 'HALF'")
+    school.hand_in("d")
+    changed = school.grade()
+    assert school.judged == ["b", "d"]
+    assert {name: r.score for name, r in changed.items()} == {"a": 18, "b": 9, "c": 18, "d": 18}
+    school.grade(limits=Limits(cell_seconds=9.0))
+    assert school.judged == list("abcd")
+    school.grade(fresh=True)
+    assert school.judged == list("abcd")
+
+
+def test_a_corrected_test_is_judged_again_for_everybody(school: Class, tmp_path: Path) -> None:
+    school.course = Course(tmp_path / "course")
+    school.course.chapters.mkdir(parents=True)
+    shutil.copytree(ROOT / "solutions", school.course.solutions)
+    school.grade()
+    school.grade()
+    assert school.judged == []
+    source = school.course.solutions / f"{LAB}.py"
+    mark = "### BEGIN HIDDEN TESTS\n"
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace(mark, f"{mark}# corrected\n", 1), encoding="utf-8")
+    work._markings.clear()
+    school.grade()
+    assert school.judged == ["a", "b", "c"]
+
+
+def test_what_the_grader_failed_on_waits_for_a_person_and_is_tried_again(school: Class) -> None:
+    school.fails = {"b"}
+    found = school.grade()
+    assert {name: (r.score, r.waiting) for name, r in found.items()} == {
+        "a": (18, 2), "b": (0, 20), "c": (18, 2)}
+    assert found["b"].problem == "could not be graded: the judge fell ill"
+    school.fails = set()
+    assert school.grade()["b"].score == 18
+    assert school.judged == ["b"]
+
+
+def test_a_damaged_journal_costs_no_more_than_judging_again(school: Class) -> None:
+    first = school.grade()
+    for place, path in enumerate(sorted((school.out / "journal").rglob("*.json"))):
+        path.write_text(["", "{", "[1]", '{"student": "a"}'][place % 4], encoding="utf-8")
+    assert school.grade() == first
+    assert school.judged == ["a", "b", "c"]
+
+
+# What a person has marked
+
+def test_a_mark_stays_while_the_answer_stays(school: Class) -> None:
+    school.grade()
+    school.mark("a", "explain", 1.5)
+    for options in ({}, {"fresh": True}, {"limits": Limits(cell_seconds=9.0)}):
+        found = school.grade(**options)["a"]
+        assert (found.score, found.waiting, found.marked) == (19.5, 0, {"explain": 1.5})
+    school.hand_in("a", mfu="def mfu(*given):\n    return 'HALF'")  # another answer
+    found = school.grade()["a"]
+    assert (found.score, found.waiting, found.marked) == (10.5, 0, {"explain": 1.5})
+    assert "1.5" in grades_csv(school.desk.lab, list(school.grade().values())).split("\n")[1]
+
+
+def test_a_changed_answer_waits_for_a_person_again(school: Class) -> None:
+    school.grade()
+    school.mark("a", "explain", 1.5)
+    school.hand_in("a", explain="On second thoughts: the other way round.")
+    for _ in range(3):  # and goes on waiting
+        found = school.grade(fresh=True)["a"]
+        assert (found.score, found.waiting, found.marked) == (19.5, 2, {})
+    school.mark("a", "explain", 2.0)
+    found = school.grade(fresh=True)["a"]
+    assert (found.score, found.waiting) == (20, 0)
+
+
+def test_points_given_over_the_machines_head_stay_until_its_own_change(school: Class) -> None:
+    school.hand_in("a", mfu="def mfu(*given):\n    return 'HALF'")
+    school.grade()
+    school.mark("a", "check-mfu", 2.0)
+    assert school.grade(fresh=True)["a"].marked == {"check-mfu": 2.0}
+    school.hand_in("a", mfu="def mfu(*given):\n    return 'the whole'")
+    found = school.grade()["a"]
+    assert found.marked == {}
+    assert found.waiting == 2 + 2  # this question and the written one
+
+
+# A writer that is stopped
+
+def test_nothing_of_a_submission_is_written_by_halves(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, seen = SaveGrades._add_score, []
+
+    def stopped(self: SaveGrades, cell: NotebookNode, resources: Any) -> None:
+        plain(self, cell, resources)
+        seen.append(cell)
+        if len(seen) == 14:  # in the midst of the second student
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SaveGrades, "_add_score", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        school.grade()
+    assert set(gradebook(school.room())) == {"a"}
+    monkeypatch.undo()
+    found = school.grade()
+    assert school.judged == ["c"]  # a and b were kept
+    assert [(r.score, r.waiting) for r in found.values()] == [(18, 2)] * 3
+
+
+def test_a_changed_answer_is_not_forgotten_when_the_writer_is_stopped_behind_it(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.grade()
+    school.mark("a", "explain", 1.5)
+    school.hand_in("a", explain="On second thoughts: the other way round.")
+
+    def stopped(*ignored: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "wrote", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        school.grade()
+    monkeypatch.undo()
+    found = school.grade()["a"]
+    assert school.judged == ["b", "c"] or school.judged == []
+    assert (found.score, found.waiting) == (19.5, 2)
+
+
+def test_a_submission_that_cannot_be_entered_stops_no_other(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Classroom.enter
+
+    def enter(self: Classroom, outcome: Outcome, changed: set[str] | None) -> None:
+        if outcome.student == "b":
+            raise OSError("the disk is full")
+        plain(self, outcome, changed)
+
+    monkeypatch.setattr(Classroom, "enter", enter)
+    found = school.grade()
+    assert {name: r.score for name, r in found.items()} == {"a": 18, "b": 0, "c": 18}
+    assert found["b"].problem == "could not be entered: OSError: the disk is full"
+    monkeypatch.undo()
+    assert school.grade()["b"].score == 18
+    assert school.judged == []
+
+
+def test_what_has_vanished_from_the_folder_is_written_again(school: Class) -> None:
+    first = school.grade(pages=True)
+    shutil.rmtree(school.out / "feedback" / "a")
+    shutil.rmtree(school.out / "autograded" / "b")
+    (school.out / "gradebook.db").unlink()
+    assert school.grade(pages=True) == first
+    assert school.judged == []
+    assert school.room().page("a").is_file()
+    assert school.room().graded("b").is_file()
+
+
+# The command itself, killed
+
+@pytest.mark.sandbox
+def test_a_grader_that_is_stopped_and_killed_ends_where_one_left_alone_ends(
+    course: Course, desk: Desk, tmp_path: Path
+) -> None:
+    folder = tmp_path / "class"
+    folder.mkdir()
+    for place in range(6):
+        changes = {"mfu": f"def mfu(*given):\n    return 0.{place}"} if place % 2 else {}
+        (folder / f"s{place}.ipynb").write_text(json.dumps(desk.reference(changes)))
+    (folder / "broken.ipynb").write_text("{")
+    stopped, alone = tmp_path / "stopped", tmp_path / "alone"
+
+    first = start(folder, stopped)
+    wait_for(lambda: bool(kept(stopped)), first)
+    theirs = psutil.Process(first.pid).children(recursive=True)
+    os.killpg(first.pid, signal.SIGINT)  # what Ctrl-C does
+    said = first.communicate(timeout=60)[1]
+    assert first.returncode == 130
+    assert "the same command goes on from there" in said
+    assert not psutil.wait_procs(theirs, timeout=10)[1]
+
+    before = kept(stopped)
+    second = start(folder, stopped)
+    wait_for(lambda: len(kept(stopped)) > len(before), second)
+    theirs = psutil.Process(second.pid).children(recursive=True)
+    second.kill()
+    second.communicate(timeout=60)
+    assert not psutil.wait_procs(theirs, timeout=10)[1]
+    assert not (stopped / "grades.csv").exists()
+
+    before = kept(stopped)
+    assert 2 <= len(before) < 6
+    for out in (stopped, alone):
+        last = start(folder, out)
+        last.communicate(timeout=120)
+        assert last.returncode == 0
+    assert {name: when for name, when in kept(stopped).items() if name in before} == before
+    assert (stopped / "grades.csv").read_bytes() == (alone / "grades.csv").read_bytes()
+    rooms = [gradebook(Classroom(out, course, desk.lab)) for out in (stopped, alone)]
+    assert rooms[0] == rooms[1]
+    assert len(rooms[0]) == 7
+    pages = [sorted(str(p.relative_to(out)) for p in (out / "feedback").rglob("*.html"))
+             for out in (stopped, alone)]
+    assert pages[0] == pages[1]
+    assert len(pages[0]) == 6
+
+
+# The command, for which the code is the same each time, even if somebody is editing it.
+GRADE = """
+import sys
+from ironlaw_autograder.grading import work
+work.fingerprint = lambda: "this code"
+from ironlaw_autograder.cli import main
+sys.exit(main(["grade", *sys.argv[1:]]))
+"""
+
+
+def start(folder: Path, out: Path) -> subprocess.Popen[str]:
+    """`grade` as a command, in a group of processes of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", GRADE, str(folder), "--out", str(out), "--root", str(ROOT),
+         "--workers", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def kept(out: Path) -> dict[str, int]:
+    """The outcomes in the journal, with the time when each was written."""
+    found = {}
+    for path in (out / "journal" / LAB / "outcomes").glob("*.json"):
+        with contextlib.suppress(FileNotFoundError):
+            found[path.name] = path.stat().st_mtime_ns
+    return found
+
+
+def wait_for(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 120
+    while not there():
+        assert process.poll() is None, "it ended too soon"
+        assert time.monotonic() < until
+        time.sleep(0.01)
