@@ -53,7 +53,7 @@ def test_questions_come_in_the_labs_order_with_their_numbers(exported: dict[str,
                                                  *exported["desk"].written()]
     assert rows[0]["title"] == "1a · training seconds"
     page = (exported["to"] / "report.html").read_text(encoding="utf-8")
-    assert "<h1>Lab 1 · The iron law on your own device: how the class did</h1>" in page
+    assert "<h1>How the class did: Lab 1 · The iron law on your own device</h1>" in page
     assert not any(name in page for name in (ADA, BORIS, CHIDI, DUNYA))
 
 
