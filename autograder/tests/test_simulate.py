@@ -26,7 +26,7 @@ def test_a_small_mixed_class_gets_every_expected_score(
     assert data["as_expected"] is True
     assert [row["honest"] for row in data["results"]] == [True, True, True, False]
     assert data["submissions_per_minute"] > 0
-    assert (tmp_path / "kept" / "graded" / "gradebook.db").is_file()
+    assert (tmp_path / "kept" / "class-graded" / "gradebook.db").is_file()
 
 
 def test_a_class_is_the_same_each_time_and_holds_all_kinds(desk: Desk) -> None:

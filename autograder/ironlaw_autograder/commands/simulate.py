@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
+from ironlaw.errors import count
+
 from .. import course as courses
+from ..grading.progress import Progress
 from ..simulate.classroom import write
 from ..simulate.report import class_of, simulate
 
@@ -19,6 +23,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=Path, help="leave class, gradebook and feedback here")
     parser.add_argument("--write", type=Path, metavar="FOLDER",
                         help="only write the class here, one .ipynb per student")
+    parser.add_argument("--workers", type=int, help="submissions judged at once (default: one "
+                        "for each processor core)")
     parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
@@ -29,7 +35,10 @@ def run(args: argparse.Namespace) -> int:
         write(args.write, found)
         print(f"{len(found)} submissions in {args.write}")
         return 0
-    data = simulate(courses.find(args.root), args.lab, args.students, args.hostile, args.keep)
+    workers = None if args.workers is None else count("workers", args.workers)
+    with contextlib.closing(Progress()) as progress:
+        data = simulate(courses.find(args.root), args.lab, args.students, args.hostile, args.keep,
+                        workers, progress)
     if args.json:
         print(json.dumps(data, indent=1))
     else:

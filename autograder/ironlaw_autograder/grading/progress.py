@@ -32,6 +32,8 @@ class Progress:
         if not self._stream.isatty():
             print(line(place, total, result), file=self._stream, flush=True)
             return
+        if self._bar is not None and place <= self._bar.n:  # another class begins
+            self.close()
         if self._bar is None:
             # No thread of its own: workers are forked from this process.
             tqdm.monitor_interval = 0

@@ -81,7 +81,9 @@ def _honest(desk: Desk, place: int, wrong: list[Mutant]) -> Member:
 def _hostile(desk: Desk, place: int, deed: hostile.Hostile) -> Member:
     points = {check: 0.0 if check in deed.lost else value
               for check, value in desk.points().items()}
-    return Member(f"zz hostile {place + 1:03d}", deed.name, False, deed.content, points, deed.said)
+    # Named so that a folder in order has them among the others, and they are graded together.
+    name = f"{NAMES[place % len(NAMES)]} hostile {place + 1:03d}"
+    return Member(name, deed.name, False, deed.content, points, deed.said)
 
 
 def _bytes(notebook: NotebookNode) -> bytes:

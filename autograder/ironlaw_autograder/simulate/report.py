@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,24 @@ from ..grading.tables import remarks
 from .classroom import Member, members, write
 from .submissions import Desk
 
+Report = Callable[[int, int, Result], None]
+
 
 def simulate(course: Course, lab_name: str, students: int, hostiles: int,
-             keep: Path | None = None) -> dict[str, Any]:
+             keep: Path | None = None, workers: int | None = None,
+             report: Report | None = None) -> dict[str, Any]:
     """The outcome as plain values; `keep` holds class, gradebook and feedback afterwards."""
     found = class_of(course, lab_name, students, hostiles)
     lab = _lab(course, lab_name)
+    def grade(folder: Path) -> list[Result]:
+        # Judged afresh each time, also where an earlier class was kept: the speed is told.
+        return grade_folder(course, folder, folder.with_name(f"{folder.name}-graded"),
+                            lab_name=lab.name, workers=workers, fresh=True, report=report)[1]
+
     if keep is not None:
-        return _simulate(course, lab, found, keep)
+        return _simulate(lab, found, keep, grade)
     with tempfile.TemporaryDirectory(prefix="ironlaw-class-") as folder:
-        return _simulate(course, lab, found, Path(folder))
+        return _simulate(lab, found, Path(folder), grade)
 
 
 def class_of(course: Course, lab_name: str, students: int, hostiles: int) -> list[Member]:
@@ -39,17 +48,17 @@ def _lab(course: Course, name: str) -> Lab:
     return known[choice("lab", name, known)]
 
 
-def _simulate(course: Course, lab: Lab, found: list[Member], where: Path) -> dict[str, Any]:
+def _simulate(lab: Lab, found: list[Member], where: Path,
+              grade: Callable[[Path], list[Result]]) -> dict[str, Any]:
     honest = [member for member in found if member.honest]
     write(where / "class", found)
     start = time.monotonic()
-    _, mixed = grade_folder(course, where / "class", where / "graded", lab_name=lab.name)
+    mixed = grade(where / "class")
     seconds = time.monotonic() - start
     clean = mixed
     if len(honest) < len(found):
         write(where / "honest", honest)
-        _, clean = grade_folder(course, where / "honest", where / "honest-graded",
-                                lab_name=lab.name)
+        clean = grade(where / "honest")
     alone = {result.student: _points(result) for result in clean}
     together = {result.student: result for result in mixed}
     rows = [_row(member, together[member.name]) for member in found]
