@@ -46,7 +46,7 @@ class Room:
         if content:
             page.set_content(content)
         else:
-            page.goto(f"{self.server.url}/formgrader/{address}?token={self.server.token}")
+            page.goto(f"{self.server.url}/formgrader/{address}")
         page.wait_for_load_state("networkidle")
         return page
 
@@ -75,6 +75,7 @@ def room(desk: Desk, course: Course, tmp_path_factory: pytest.TempPathFactory) -
     out = where / "out"
     assert main(["grade", str(folder), "--out", str(out), "--root", str(ROOT)]) == 0
     with lab_browser.lab_server(out) as server, lab_browser.chromium() as browser:
+        browser.context.request.get(server.page())  # signs the browser in
         yield Room(out, Classroom(out, course, desk.lab), server, browser)
 
 
@@ -119,11 +120,12 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
         assert "How 4 is marked" in frame.inner_text("body")
         marked.append(frame.evaluate("submission_id"))
         page.keyboard.type(points)
-        page.keyboard.press("Tab")
+        with page.expect_response(re.compile(r"/api/grade/")):
+            page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         page.keyboard.type("Name the number.")
-        page.keyboard.press("Escape")
-        frame.wait_for_load_state("networkidle")
+        with page.expect_response(re.compile(r"/api/comment/")):
+            page.keyboard.press("Escape")
         page.keyboard.press("Control+.")
         frame.wait_for_function(
             "before => window.submission_id && submission_id !== before", arg=marked[-1])
