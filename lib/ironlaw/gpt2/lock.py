@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -94,12 +95,12 @@ class RunLock:
 
 def _lock(handle: IO[str]) -> None:
     """Take the system's lock on the file, or raise `OSError` when another has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: one byte far behind the content, which others still read
+    if sys.platform == "win32":  # one byte far behind the content, which others still read
         import msvcrt
 
         os.lseek(handle.fileno(), 1 << 20, os.SEEK_SET)
-        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        return
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

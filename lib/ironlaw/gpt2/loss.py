@@ -19,6 +19,7 @@ Source: the identity is textbook; doing it in the forward pass follows Hsu et al
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -37,19 +38,25 @@ def summed_in_slices(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Te
     Products run in autocast's format where it is on; the rest is float32. Gradients are
     computed at once and can be asked for once only.
     """
-    device = x.device.type
-    compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    result: Tensor = _Slices.apply(x, weight, bias, targets, rows, compute)
+    kind, compute = x.device.type, x.dtype
+    if not torch.amp.is_autocast_available(kind):  # the meta device, where shapes are tried
+        without: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    else:
+        without = torch.autocast(kind, enabled=False)
+        if torch.is_autocast_enabled(kind):
+            compute = torch.get_autocast_dtype(kind)
+    with without:  # formats are spelled out below
+        result: Tensor = _Slices.apply(x, weight, bias, targets, rows, compute,
+                                       torch.is_grad_enabled())
     return result
 
 
 class _Slices(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
-                rows: int, compute: torch.dtype) -> Tensor:
-        wanted = any(ctx.needs_input_grad[:2])
-        with torch.autocast(x.device.type, enabled=False):
-            total, dx, dw = _sliced(x, weight, bias, targets, rows, compute, wanted)
+                rows: int, compute: torch.dtype, with_gradients: bool) -> Tensor:
+        wanted = with_gradients and any(ctx.needs_input_grad[:2])
+        total, dx, dw = _sliced(x, weight, bias, targets, rows, compute, wanted)
         # Kept as they are rather than saved: backward then owns them and can scale them where
         # they lie, and autograd can add the embedding's gradient to dw without a copy.
         ctx.gradients, ctx.x_dtype = (dx, dw), x.dtype
@@ -63,8 +70,8 @@ class _Slices(torch.autograd.Function):
                                "compute the loss again, or take it whole (loss_rows 0).")
         (dx, dw), ctx.gradients = ctx.gradients, None
         if dx is None or dw is None:
-            return (None,) * 6
-        return (dx.to(ctx.x_dtype).mul_(upstream), dw.mul_(upstream), None, None, None, None)
+            return (None,) * 7
+        return (dx.to(ctx.x_dtype).mul_(upstream), dw.mul_(upstream), None, None, None, None, None)
 
 
 def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int,
@@ -109,7 +116,7 @@ def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, row
         elif first == 0:
             torch.mm(slopes.t(), inputs, out=dw)
         else:
-            dw.addmm_(slopes.t(), inputs)
+            torch.addmm(dw, slopes.t(), inputs, out=dw)
     return total, dx, dw
 
 

@@ -24,8 +24,8 @@ class TrainingStep:
 
     The gradient is that of the mean over all tokens of all micro-batches, also when
     those differ in size: averaging the micro-batches' own means would give a short one
-    too much weight. Nothing here waits for the device, except that loss scaling has to
-    look whether a gradient overflowed.
+    too much weight. Nothing here waits for the device, except that loss scaling without a
+    fused update rule has to look whether a gradient overflowed.
 
     `clip` is the largest norm that the whole gradient may have, None for no limit.
     With `compile` the forward and backward passes go through `torch.compile`, where it can

@@ -44,7 +44,9 @@ def count(config: RunConfig) -> StepFlops:
     Convention: 2 FLOP per multiply-add, matrix products only, attention in full
     (no causal half), as in PaLM's MFU.
     """
-    arguments = config.shape, config.batch, config.sequence, config.attention
+    # Attention spelled out in tiles skips what the causal mask hides; the convention does not.
+    attention = "flash" if config.attention == "tiled" else config.attention
+    arguments = config.shape, config.batch, config.sequence, attention
     model = _micro_batch(*arguments, "none")
     recomputed = config.recompute != "none"
     hardware = _micro_batch(*arguments, config.recompute) if recomputed else model

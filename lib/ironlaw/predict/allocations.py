@@ -15,7 +15,6 @@ from .allocations_loss import LossWalk
 from .ledger import Ledger
 from .optimizers import MOMENTS, matrices, state_bytes
 
-
 _LINEARS = ("qkv", "projection", "expand", "contract")
 
 
