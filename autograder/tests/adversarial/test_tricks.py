@@ -32,7 +32,8 @@ def frame(text: bytes) -> bytes:
 
 def test_a_frame_is_read_only_as_it_was_agreed() -> None:
     for text in (b'{"sizes": [], "body": []}', b'{"sizes": [-1], "body": {}}', b"[",
-                 b"\xff\xfe{\x00", b'{"sizes": [99999999999], "body": {}}', b'{"sizes": [1e3], "body": {}}',
+                 b"\xff\xfe{\x00", b'{"sizes": [99999999999], "body": {}}',
+                 b'{"sizes": [1e3], "body": {}}',
                  b'{"sizes": [true], "body": {}}', b'{"body": {}}', b"[" * 100_000,
                  b'{"sizes": [], "body": {"x": ' + b"9" * 10_000 + b"}}",
                  b'{"sizes": ' + json.dumps([0] * 20_000).encode() + b', "body": {}}'):
@@ -203,6 +204,50 @@ first = pathlib.Path("/proc/1/mem").exists()
     finally:
         kernel.close()
     assert values == {"leaked": {"t": "list", "v": []}, "first": False}
+
+
+LINE = """
+import gc, json, os, signal, socket, struct
+from inside import frames
+line = next(thing for thing in gc.get_objects() if isinstance(thing, socket.socket))
+"""
+STALLS = {
+    "announces a reply and keeps it back": """
+def x():
+    header = json.dumps({"sizes": [70_000_000], "body": {}}).encode()
+    line.sendall(struct.pack(">I", len(header)) + header)
+""",
+    "switches its alarm off and stops itself": """
+def x():
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    os.kill(os.getpid(), signal.SIGSTOP)
+""",
+    "sends displays without end": """
+def x():
+    while True:
+        try:
+            frames.send(line, {"event": {"output_type": "display_data", "data": {}}})
+        except BaseException:
+            pass
+""",
+    "ignores its alarm and sleeps": """
+def x():
+    import time
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    time.sleep(99)
+""",
+}
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("name", STALLS)
+def test_a_reply_that_never_comes_costs_its_question_alone(strict: Engine, name: str) -> None:
+    graded = grade(strict, *question(LINE + STALLS[name], "student.call('x')"),
+                   *question("y = 1", "student.close('y', student.value('y'), 1)", name="next"))
+    assert [score.points for score in graded.scores] == [0, 2]
+    assert "x ran past its limit of 1 s and could not be interrupted" in graded.scores[0].message
+    assert graded.seconds < 30
 
 
 @pytest.mark.sandbox

@@ -26,6 +26,9 @@ _WIDER = {
 # memfd_create, memfd_secret, shmget, semget, msgget: memory that no process has to map and no
 # file system limits, so that nobody could say whose it is.
 _UNCOUNTED = {"x86_64": (319, 447, 29, 64, 68), "aarch64": (279, 447, 194, 190, 186)}
+# Memory shared without a file is the same thing by another call: mmap with both of these flags.
+_MMAP = {"x86_64": 9, "aarch64": 222}
+_SHARED_WITHOUT_FILE = 0x21  # MAP_SHARED and MAP_ANONYMOUS
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: bounded by the sandbox's own empty network. Others
 # are not, such as the virtual machine's line to its host (AF_VSOCK).
@@ -36,9 +39,9 @@ _CLONE3 = 435
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACES = 0x7E020000
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
@@ -53,10 +56,14 @@ def program(machine: str) -> bytes:
         steps += _if(_EQUAL, number, denied)
     # The flags of clone3 lie in memory that a filter cannot read; libc falls back to clone.
     steps += _if(_EQUAL, _CLONE3, _FAIL | errno.ENOSYS)
-    steps += _for_call(_CLONE[machine], [*_if(_ANY_BIT, _NAMESPACES, denied),
-                                         _step(_RETURN, _ALLOW)])
+    steps += _for_call(_CLONE[machine], 0, [*_if(_ANY_BIT, _NAMESPACES, denied),
+                                            _step(_RETURN, _ALLOW)])
+    steps += _for_call(_MMAP[machine], 3, [_step(_AND, _SHARED_WITHOUT_FILE),
+                                           *_if(_EQUAL, _SHARED_WITHOUT_FILE, denied),
+                                           _step(_RETURN, _ALLOW)])
     known = [step for family in _FAMILIES for step in _if(_EQUAL, family, _ALLOW)]
-    steps += _for_call(_SOCKET[machine], [*known, _step(_RETURN, _FAIL | errno.EAFNOSUPPORT)])
+    steps += _for_call(_SOCKET[machine], 0,
+                       [*known, _step(_RETURN, _FAIL | errno.EAFNOSUPPORT)])
     steps += [_step(_RETURN, _ALLOW)]
     return b"".join(steps)
 
@@ -78,9 +85,10 @@ def install() -> bool:
     return True
 
 
-def _for_call(number: int, steps: list[bytes]) -> list[bytes]:
-    """`steps` on the first argument of one system call; they must end with a return."""
-    return [_step(_EQUAL, number, 0, len(steps) + 1), _step(_LOAD, _FIRST_ARGUMENT), *steps]
+def _for_call(number: int, argument: int, steps: list[bytes]) -> list[bytes]:
+    """`steps` on one argument of one system call; they must end with a return."""
+    return [_step(_EQUAL, number, 0, len(steps) + 1),
+            _step(_LOAD, _ARGUMENTS + 8 * argument), *steps]
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
