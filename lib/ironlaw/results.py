@@ -189,6 +189,10 @@ class ActivationTimings(Result):
     versions: dict[str, str]
     measured_on: str
 
+    def __str__(self) -> str:
+        from . import results_text
+        return results_text.activations(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SavedTensor:
@@ -227,6 +231,10 @@ class MemoryMeasurement(Result):
     reserved_bytes: int | None
     context_bytes: int | None
     tracker_peak_bytes: int | None = None
+
+    def __str__(self) -> str:
+        from . import results_text
+        return results_text.memory_of_a_step(self)
 
     @property
     def peak_bytes(self) -> int:
@@ -314,6 +322,10 @@ class RooflineMeasurement(Result):
     kernels: list[KernelTiming]
     versions: dict[str, str]
     measured_on: str
+
+    def __str__(self) -> str:
+        from . import results_text
+        return results_text.roofline(self)
 
     def kernel(self, name: str) -> KernelTiming:
         """The operation called `name`, or `InputError` naming those measured."""

@@ -57,12 +57,18 @@ def _pipeline(result: PipelineMeasurement) -> list[str]:
     alone = [(str(x.workers), si(x.first_batch_seconds, "s"), significant(x.batches_per_second))
              for x in result.loaders]
     loops = [(str(x.workers), si(x.iteration_seconds, "s"), si(x.tokens_per_second, "tokens/s"),
-              percent(x.idle_share), percent(result.overlap(x.workers)) if x.workers else "-")
-             for x in result.loops]
+              percent(x.idle_share), _hidden(result, x.workers)) for x in result.loops]
     return [*table(("stage alone", "per batch", "batches/s", "rate"), stages), "",
             *table(("loader's workers", "first batch", "batches/s"), alone), "",
             *table(("training, workers", "per step", "rate", "device idle", "wait hidden"),
                    loops)]
+
+
+def _hidden(result: PipelineMeasurement, workers: int) -> str:
+    if not workers:
+        return "-"
+    share = result.overlap(workers)
+    return percent(share) if share > 0 else "none"
 
 
 def _workers(result: WorkersMeasurement) -> list[str]:

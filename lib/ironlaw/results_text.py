@@ -1,14 +1,21 @@
-"""Results for the eye: what `print` and a notebook show of a profile or a measured step."""
+"""Results for the eye: what `print` and a notebook show of the results in `results`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .hardware import Accelerator, accelerator
-from .units import memory, percent, si, significant
+from .results_tables import table
+from .units import gigabytes, memory, percent, si, significant
 
 if TYPE_CHECKING:
-    from .results import DeviceProfile, StepMeasurement
+    from .results import (
+        ActivationTimings,
+        DeviceProfile,
+        MemoryMeasurement,
+        RooflineMeasurement,
+        StepMeasurement,
+    )
 
 
 def device(profile: DeviceProfile) -> str:
@@ -52,6 +59,58 @@ def step(measured: StepMeasurement) -> str:
     ]
     return "\n".join([*lines, *(measured.notes[n] for n in ("busy", "threads")
                                 if n in measured.notes)])
+
+
+def memory_of_a_step(measured: MemoryMeasurement) -> str:
+    """Bytes by kind at the fullest moment, and what a device's allocator says beyond them."""
+    config = measured.config
+    peak = measured.peak_bytes
+    rows = [(kind.replace("_", " "), "unknown" if size is None else gigabytes(size, 4),
+             "" if size is None else percent(size / peak))
+            for kind, size in measured.memory_bytes.items()]
+    rows += [(name, memory(size), "") for name, size in beyond_the_split(measured).items()]
+    lines = [f"{config.get('model')}, {config.get('batch')} sequences in "
+             f"{config.get('precision')}, measured by {measured.backend} ({measured.device}): "
+             f"{memory(peak)} at the peak, in the {measured.moment}", "",
+             *table(("kind", "bytes", "share"), rows)]
+    return "\n".join([*lines, *(f"  {why}" for name, why in measured.reasons.items()
+                                if name == "memory_bytes")])
+
+
+def beyond_the_split(measured: MemoryMeasurement) -> dict[str, int]:
+    """What is known beside the split of the peak, by name, in bytes."""
+    found = {"beyond the tensors": measured.overhead_bytes,
+             "reserved by the allocator": measured.reserved_bytes,
+             "context and others": measured.context_bytes,
+             "saved by one block": measured.saved_bytes_per_block}
+    return {name: size for name, size in found.items() if size is not None}
+
+
+def roofline(measured: RooflineMeasurement) -> str:
+    """The two roofs, and each operation with the share of the lower one that it reached."""
+    peak, bandwidth = measured.peak_flops_per_second, measured.bytes_per_second
+    rows = []
+    for k in measured.kernels:
+        limit = min(peak, k.intensity * bandwidth)
+        rows.append((k.name, si(k.seconds, "s"), si(k.flops, "FLOP"), gigabytes(k.traffic_bytes),
+                     significant(k.intensity), si(k.flops_per_second, "FLOP/s"),
+                     percent(k.flops_per_second / limit)))
+    return "\n".join([
+        f"{measured.device} in {measured.dtype}, {measured.model}: {si(peak, 'FLOP/s')} "
+        f"({measured.peak_source}) and {si(bandwidth, 'B/s')}", "",
+        *table(("operation", "time", "work", "traffic", "FLOP/B", "rate", "of its roof"), rows),
+        *(f"  {said}" for name, said in measured.notes.items() if name in ("busy", "cache"))])
+
+
+def activations(measured: ActivationTimings) -> str:
+    """Each function's time, and how it stands to a plain copy."""
+    copy = measured.medians["copy"]
+    rows = [(name, si(took, "s"), si(measured.spreads[name], "s"), significant(took / copy))
+            for name, took in measured.medians.items()]
+    shape = " x ".join(map(str, measured.shape))
+    return "\n".join([f"{measured.device}, {shape} values in {measured.dtype}", "",
+                      *table(("function", "time", "spread", "to a copy"), rows),
+                      *(f"  {said}" for name, said in measured.notes.items() if name == "busy")])
 
 
 def _promised(entry: Accelerator | None, field: str) -> float | None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import multiprocessing
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,6 +127,7 @@ def test_overlap_is_the_share_of_the_wait_that_workers_hide(
     assert [found.overlap(n) for n in (0, 1, 2, 4)] == pytest.approx([0.0, 0.75, 1.0, -0.5])
     assert "wait hidden" in str(found)
     assert "75.0 %" in str(found)
+    assert re.search(r"^  4 .* none$", str(found), re.MULTILINE), "they made the loop wait longer"
     with pytest.raises(InputError, match="workers"):
         found.overlap(3)
 

@@ -300,6 +300,8 @@ def test_the_command_records_resumes_and_prints_json(
     again = capsys.readouterr()
     assert "energy: fresh, kept" in again.err
     assert RecordingIndex.from_json(again.out).instruments == index.instruments
+    assert cli.main([*words[:-1], "--show"]) == 0
+    assert "Energy was not measured." in capsys.readouterr().out
     assert cli.main(["record", "--only", "nonsense", "--out", str(tmp_path)]) == 2
     assert "only" in capsys.readouterr().err
     (tmp_path / "file").write_text("")

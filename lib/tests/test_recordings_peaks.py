@@ -28,3 +28,17 @@ def test_no_recorded_rate_beats_its_peak(name: str) -> None:
             assert moved <= NOISE * max(roof.bytes_per_second, *roof.bandwidths.values()), kernel
     for rate in device.matmul.values():
         assert rate.flops_per_second >= max(rate.by_size.values()) / NOISE
+
+
+@pytest.mark.parametrize("name", recordings.names())
+def test_every_recorded_result_can_be_read_by_a_person(name: str) -> None:
+    for instrument, entry in recordings.index(name).instruments.items():
+        held = recordings.load(name, instrument)
+        shown = str(held)
+        assert type(held).__name__ not in shown, f"{instrument} prints as Python"
+        assert len(shown.splitlines()) >= 3
+        if entry.kind == "memory":
+            assert "MB" in shown
+            assert "at the peak" in shown
+        if entry.kind == "roofline":
+            assert "of its roof" in shown

@@ -11,6 +11,7 @@ from .. import workspace
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError
 from ..results import MemoryMeasurement, StepMeasurement
+from ..results_text import beyond_the_split
 from ..units import duration, gibibytes, gigabytes, percent, si, significant
 from . import _attention, _room
 
@@ -141,12 +142,8 @@ def _print(found: dict[str, Any]) -> None:
         binary = f"   ({gibibytes(size)})" if kind == "peak" and size is not None else ""
         print(f"    {kind.replace('_', ' '):<26}"
               f"{gigabytes(size, 4) if size is not None else 'unknown':>16}{share:>10}{binary}")
-    for name, size in (("beyond the tensors", memory.overhead_bytes),
-                       ("reserved by the allocator", memory.reserved_bytes),
-                       ("context and others", memory.context_bytes),
-                       ("saved by one block", memory.saved_bytes_per_block)):
-        if size is not None:
-            print(f"    {name:<26}{gigabytes(size, 4):>16}{'':>10}   ({gibibytes(size)})")
+    for name, size in beyond_the_split(memory).items():
+        print(f"    {name:<26}{gigabytes(size, 4):>16}{'':>10}   ({gibibytes(size)})")
     if found["step_seconds"] is None:
         print(f"\n  {'step':<28}{'unknown':>16}   {found['reasons']['step_seconds']}")
         return

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from .. import workspace
+from .. import results, workspace
 from ..results_systems import RecordingIndex
 
 
@@ -23,6 +23,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         "(default: all; a wrong name lists them)")
     parser.add_argument("--again", action="store_true", help="measure what is fresh, too")
     parser.add_argument("--device", help="cpu, cuda, cuda:N or mps (default: the best there is)")
+    parser.add_argument("--show", action="store_true",
+                        help="print each instrument's result as a table, too")
     parser.add_argument("--json", action="store_true", help="print the index as JSON")
 
 
@@ -46,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(index.to_json(), indent=1))
     else:
         _print(index, out)
+        if args.show:
+            _show(index, out, only)
     return 0 if index.instruments else 1
 
 
@@ -58,3 +62,10 @@ def _print(index: RecordingIndex, out: Path) -> None:
     for text in index.notes.values():
         print(f"\n{text}")
     print(f"\nSaved to {out / index.name}.")
+
+
+def _show(index: RecordingIndex, out: Path, only: list[str] | None) -> None:
+    for name, entry in index.instruments.items():
+        if only is None or name in only:
+            held = results.load((out / index.name / entry.file).read_text(encoding="utf-8"))
+            print(f"\n{name}\n{held}")
