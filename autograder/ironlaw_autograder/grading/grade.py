@@ -141,9 +141,7 @@ class _Grading:
             for student, outcome in known.items():
                 yield self._enter(*read[student], outcome)
             for outcome in judged:
-                submission, task = read[outcome.student]
-                self._journal.keep(self._key(task), outcome)
-                yield self._enter(submission, task, outcome)
+                yield self._enter(*read[outcome.student], outcome, new=True)
 
     def _unread(self, submission: Submission) -> Result:
         result = self._blank(submission)
@@ -156,13 +154,17 @@ class _Grading:
                 result.notes.append("the gradebook still holds what was handed in before")
         return result
 
-    def _enter(self, submission: Submission, task: Task, outcome: Outcome) -> Result:
-        """Write one outcome into the gradebook, in a transaction of its own."""
+    def _enter(self, submission: Submission, task: Task, outcome: Outcome, *,
+               new: bool = False) -> Result:
+        """Write one outcome into the gradebook, in a transaction of its own, and into the
+        journal first when it is new."""
         result = self._blank(submission)
         result.problem = outcome.problem
         result.questions, result.restored = outcome.scores, outcome.restored
         result.events, result.seconds = list(outcome.events), outcome.seconds
         with _named(result), self._room.sitting():
+            if new:
+                self._journal.keep(self._key(task), outcome)
             if outcome.problem:
                 self._room.undecided(task.student)
             else:
