@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironlaw import cli, compare, compare_text, workspace
 from ironlaw.config import RunConfig
-from ironlaw.errors import InputError
+from ironlaw.errors import InputError, UnavailableError
 from ironlaw.predict import flops, step_time
 from ironlaw.results import DeviceProfile, StepMeasurement, load
 
@@ -326,6 +326,8 @@ def test_running_out_of_memory_ends_with_what_was_asked_and_a_way_out(
     assert "99 bytes" in said
     assert "--model gpt2-124m" in said
     assert command._out_of_memory(RuntimeError("something else"), CONFIG) is None
+    told = UnavailableError("Memory for this step", "CUDA out of memory.", "Halve --batch.")
+    assert command._out_of_memory(told, CONFIG) is None, "it says what to do already"
 
 
 def test_without_a_profile_calibration_gets_a_process_whose_threads_may_spin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,18 @@ import torch
 from ironlaw import compare
 from ironlaw.config import RunConfig
 from ironlaw.errors import UnavailableError
-from ironlaw.measure import attention, calibration, device, matmul, memory, parts, timing, trace
+from ironlaw.measure import (
+    attention,
+    calibration,
+    device,
+    matmul,
+    memory,
+    parts,
+    roofline,
+    timing,
+    trace,
+)
+from ironlaw.transformer import Shape
 
 TINY = RunConfig(layers=1, width=16, heads=2, vocab=64, batch=4, seq=8)
 CPU = torch.device("cpu")
@@ -133,3 +145,25 @@ def test_where_bfloat16_is_emulated_attention_runs_in_float16(
         monkeypatch: pytest.MonkeyPatch, supported: bool, usual: str) -> None:
     monkeypatch.setattr(attention, "supports", lambda where, dtype: "" if supported else "emulated")
     assert attention._usual(GPU) == usual
+
+
+def test_a_gpus_roofline_takes_its_own_format_cache_and_sizes(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "supports", lambda where, dtype: "emulated")
+    assert roofline._usual_dtype(GPU) == "fp16"
+    monkeypatch.setattr(roofline, "supports", lambda where, dtype: "")
+    monkeypatch.setattr(torch.cuda, "get_device_properties",
+                        lambda where: SimpleNamespace(L2_cache_size=10_000_000))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda where: (7, 5))
+    monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e5)
+    real = roofline._probes
+    monkeypatch.setattr(roofline, "_probes", lambda here, number: real(
+        device.Device(CPU, "CPU", 1e9, 1, None, {}), number))
+    small = Shape("small", layers=1, width=16, heads=2, context=16, vocab=64)
+    monkeypatch.setattr(roofline, "model", lambda name: small)
+    found = roofline.measure_roofline(GPU, seconds=0.2)
+    assert (found.dtype, found.device_type) == ("bf16", "cuda")
+    assert all(k.cache_resident == (k.traffic_bytes <= 10_000_000) for k in found.kernels)
+    assert found.versions["capability"] == "7.5"
+    sequences = int(found.kernel("attention, fused").shape.split(" x ")[0])
+    assert sequences >= 8, "a GPU gets eight sequences at the least"

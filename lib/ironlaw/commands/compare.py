@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import compare, workspace
 from ..config import RunConfig
-from ..errors import InputError, UnavailableError
+from ..errors import InputError, IronlawError, UnavailableError
 from ..predict import flops
 from ..predict.peak import step_memory
 from ..results import DeviceProfile, StepMeasurement
@@ -135,6 +135,8 @@ def _profile(name: str, device_type: str, kind: str | None,
 def _out_of_memory(problem: Exception, config: RunConfig) -> UnavailableError | None:
     """An error in plain words when `problem` is a device or host out of memory."""
     text = str(problem)
+    if isinstance(problem, IronlawError):  # says what to do already
+        return None
     if not (isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError"
             or "out of memory" in text or "can't allocate memory" in text):
         return None
