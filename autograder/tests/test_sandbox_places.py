@@ -42,7 +42,8 @@ def blocked():
 
 course = os.path.dirname(sys.prefix)
 print(json.dumps({
-    "prefix": sys.prefix, "blocked": blocked(), "package": os.path.dirname(ironlaw.__file__),
+    "prefix": sys.prefix, "others": os.listdir(sys.prefix + "/src"),
+    "blocked": blocked(), "package": os.path.dirname(ironlaw.__file__),
     "beside": sorted(os.listdir(course)), "place": sorted(os.listdir(os.path.dirname(course))),
     "can_write": [f for f in ("/", "/dev", "/course", "/course/ironlaw", "/agent", sys.prefix,
                               sys.prefix + "/bin", "/tmp", "/dev/shm", sys.argv[2])
@@ -66,6 +67,7 @@ def checkout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             shutil.copytree(source, target / source.name,
                             ignore=shutil.ignore_patterns("recordings", "__pycache__"))
         (folder / "solutions").mkdir()
+        (folder / ".venv" / "src" / "solutions").mkdir(parents=True)  # as `pip install -e git+...`
         monkeypatch.setattr(ironlaw, "__file__", str(folder / "lib" / "ironlaw" / "__init__.py"))
         monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
         monkeypatch.setattr(sys, "executable", str(folder / ".venv" / "bin" / "python"))
@@ -86,6 +88,7 @@ def test_a_checkout_inside_a_private_folder_can_grade(checkout: Path) -> None:
     assert seen["prefix"] == str(checkout / ".venv")
     assert seen["package"] == "/course/ironlaw"
     assert seen["blocked"]
+    assert seen["others"] == []  # a checkout inside the environment
     assert seen["beside"] == [".venv"]  # neither solutions nor the learner's package
     assert seen["place"] == [checkout.name]  # nothing else of the grader's private folder
     assert seen["can_write"] == ["/tmp", "/dev/shm", sandbox.HOME]
@@ -140,3 +143,27 @@ def test_the_advice_fits_the_cause(
     assert main(["sandbox", "--json"]) == 2
     assert json.loads(capsys.readouterr().out) == {
         "works": False, "reason": reason, "next_step": sandbox.next_step(reason)}
+
+
+@pytest.mark.parametrize(("users", "first"), [
+    ("         0          0 4294967295\n", 231_000),  # a whole machine
+    ("         0     100000      65536\n", 64_512),  # a container of somebody without rights
+    ("         0       1000          1\n         1     100000      65536\n", 64_513),
+    ("         0       1000          1\n", 0), ("", 0),
+])
+def test_the_users_of_sandboxes_are_ones_that_exist_here(users: str, first: int) -> None:
+    assert sandbox.first_user(users) == first
+
+
+@pytest.mark.sandbox
+@pytest.mark.skipif(os.getuid() != 0, reason="needs a mount of its own")
+def test_a_checkout_below_usr_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "solutions").mkdir()
+    user = sandbox.identity().uid
+    become = "" if user is None else f"os.setresuid({user}, {user}, {user}); "
+    inner = [*sandbox.command((), 1_000_000), sys.executable, "-c",
+             f"import os; {become}print(os.listdir('/usr/src'))"]
+    words = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /usr/src && exec "$@"',
+             str(tmp_path), *inner]
+    tried = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert tried.stdout == "[]\n", tried.stderr

@@ -19,10 +19,12 @@ from pathlib import Path
 import ironlaw
 from ironlaw.errors import UnavailableError
 
+from . import slots
+
 HOME = "/home/student"
 _INSIDE = Path(__file__).with_name("inside")
-# One user per concurrent sandbox: the limit on processes counts per user.
-FIRST_UID = 231_000
+# Where bubblewrap is missing, or must not work, a container brings it.
+_RECIPE = " `autograder/Containerfile` says how to grade in a container, on any system."
 # What a system's or an environment's own folder holds. Others in it are somebody's work: a
 # checkout, say, with solutions and a gradebook.
 _OWN = frozenset(("bin", "etc", "include", "lib", "lib32", "lib64", "libexec", "libx32", "local",
@@ -30,11 +32,38 @@ _OWN = frozenset(("bin", "etc", "include", "lib", "lib32", "lib64", "libexec", "
 # Writable, limited in size, and empty at first: where a student's process may write.
 PRIVATE = ("/tmp", "/dev/shm", HOME)
 _OPEN = " Without isolation, and only for a class that you trust: --accept-risk."
-_INSTALL = "Install bubblewrap on Linux (Debian, Ubuntu: `apt-get install bubblewrap`)." + _OPEN
-_ALLOW = ("Allow user namespaces on this system, or grade as root; in a container, start it with "
-          "`--privileged` or with the capability SYS_ADMIN." + _OPEN)
+_INSTALL = ("Install bubblewrap on Linux (Debian, Ubuntu: `apt-get install bubblewrap`)." + _RECIPE
+            + _OPEN)
+_ALLOW = ("Allow user namespaces on this system, or grade as root; start a container with the "
+          "capabilities SYS_ADMIN and NET_ADMIN." + _RECIPE + _OPEN)
 _MOVE = ("Bubblewrap itself works, but this Python or the course cannot be read inside it. Put "
          "both into folders that every user may read." + _OPEN)
+
+
+def first_user(uid_map: str) -> int:
+    """The first of the users that sandboxes become, or 0 where there are none to hand out.
+
+    `uid_map` is the text of /proc/self/uid_map: the users that exist here. On a whole machine
+    nobody owns the ones chosen; a container may have 65,536 in all, or itself alone.
+    """
+    ranges = [[int(number) for number in line.split()] for line in uid_map.splitlines()]
+    usual = 231_000
+    if any(first <= usual <= first + count - slots.COUNT for first, _, count in ranges):
+        return usual
+    # The last ones, but for `nobody` (65,534).
+    return max((first + count - 2 * slots.COUNT for first, _, count in ranges
+                if count > 4 * slots.COUNT), default=0)
+
+
+def _users_here() -> str:
+    try:
+        return Path("/proc/self/uid_map").read_text()
+    except OSError:  # not Linux
+        return ""
+
+
+# One user per concurrent sandbox: the limit on processes counts per user.
+FIRST_UID = first_user(_users_here())
 
 
 @dataclass(frozen=True)
@@ -47,7 +76,7 @@ class Identity:
 
 def identity(slot: int = 0) -> Identity:
     """The user for the sandbox in `slot`; only root can hand out users of its own."""
-    if os.getuid() == 0:
+    if os.getuid() == 0 and FIRST_UID:
         return Identity(FIRST_UID + slot, FIRST_UID + slot)
     return Identity(None, None)
 
@@ -58,7 +87,7 @@ def command(blocked: tuple[str, ...], disk_bytes: int) -> list[str]:
     words = [_bubblewrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
              "--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv",
              "--hostname", "sandbox"]
-    if os.getuid() == 0:
+    if identity().uid is not None:
         # Root mounts what its own folders hold; the first process inside then drops to a
         # real unprivileged user before it reads a single cell.
         words += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
