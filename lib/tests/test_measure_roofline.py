@@ -66,6 +66,34 @@ def test_the_roofs_are_best_samples_and_every_kernel_a_median(
             assert kernel.flops_per_second <= measured.peak_flops_per_second
 
 
+def test_a_training_step_adds_gradients_the_loss_and_the_update(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e5)
+    small = Shape("small", layers=1, width=32, heads=2, context=16, vocab=128)
+    with torch.inference_mode():
+        made = roofline.training_operations(small, device.find("cpu"), torch.float32)
+        for one in made:
+            one.call()
+    found = {one.name: one for one in made}
+    backward, grad_w = (found[f"feed-forward, gradient of {of}"] for of in "xW")
+    rows, columns, inner = sizes(backward.shape)
+    assert (columns, inner) == (128, 32)
+    assert sizes(grad_w.shape) == [columns, rows, inner]
+    assert backward.flops == grad_w.flops == 2 * rows * columns * inner
+    assert grad_w.traffic == backward.traffic == 4 * (rows * 160 + 128 * 32)
+    added = found["residual addition"]
+    assert added.traffic == 3 * 4 * added.flops, "two read, one written, one FLOP a value"
+    rows, vocab = sizes(found["cross-entropy"].shape)
+    assert found["cross-entropy"].flops == 4 * rows * vocab
+    assert found["cross-entropy"].traffic == 4 * rows * vocab + 8 * rows + 4
+    assert found["AdamW update"].traffic / found["AdamW update"].flops == 28 / 15
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roofline.host, "last_level_cache_bytes", lambda: None)
+        patch.setattr(roofline, "model", lambda name: small)
+        whole = roofline.measure_roofline("cpu", seconds=0.2, training=True)
+    assert [k.name for k in whole.kernels] == [*NAMES, *found]
+
+
 def test_a_kernel_that_the_cache_could_hold_is_named(measured: RooflineMeasurement) -> None:
     for kernel in measured.kernels:
         assert kernel.cache_resident == (kernel.traffic_bytes <= 1.9e6)

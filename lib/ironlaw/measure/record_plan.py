@@ -46,7 +46,7 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
 
     def roofline(here: Device, seconds: float) -> Result:
         from .roofline import measure_roofline
-        return measure_roofline(here, seconds=min(seconds, 60.0))
+        return measure_roofline(here, seconds=min(seconds, 60.0), training=True)
 
     def pipeline(here: Device, seconds: float) -> Result:
         from .pipeline import measure_pipeline

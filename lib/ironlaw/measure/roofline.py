@@ -26,10 +26,13 @@ from . import calibration, host, matmul, timing
 from ._torch import torch
 from .device import Device, find, supports
 
-FLOPS_PER_VALUE = {"softmax": 5.0, "layer norm": 8.0, "GELU": 9.0}
+FLOPS_PER_VALUE = {"softmax": 5.0, "layer norm": 8.0, "GELU": 9.0, "residual addition": 1.0,
+                   "cross-entropy": 4.0, "AdamW update": 15.0}
 """Element-wise work by the stated formulas: softmax compares, subtracts, takes exp, adds,
 divides; layer norm: mean 1, variance 3, normalise 2, scale and shift 2; GELU in its tanh
-form: 9 with tanh as one."""
+form: 9 with tanh as one; cross-entropy: softmax without the division. AdamW's update of one
+parameter: decay 1, first moment 3, second moment 4, both corrections 2, root, epsilon,
+quotient, rate and difference 5."""
 
 _ROUNDS = 7
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -54,8 +57,12 @@ def measure_roofline(
     dtype: str | None = None,
     *,
     seconds: float = 30.0,
+    training: bool = False,
 ) -> RooflineMeasurement:
     """Time the operations of one block of GPT-2, and the roofs above them.
+
+    With `training` also what only a training step has: the gradients of a layer's product,
+    cross-entropy, and the optimizer's update.
 
     `model_name` defaults to gpt2-124m on CUDA and nano elsewhere; `dtype` (fp32, bf16,
     fp16) to bf16, or fp16 where that is emulated, on CUDA, and fp32 elsewhere. `seconds`
@@ -73,6 +80,8 @@ def measure_roofline(
           matmul.exact_float32_products(here.torch_device) as mode):
         probes = _probes(here, _DTYPES[chosen])
         todo = operations(shape, here, _DTYPES[chosen])
+        if training:
+            todo += training_operations(shape, here, _DTYPES[chosen])
         everything = [*probes, *todo]
         share = budget / _ROUNDS / len(everything)
         for _ in range(_ROUNDS):
@@ -133,6 +142,23 @@ def operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation
     ]
 
 
+def training_operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation]:
+    """What a training step adds: both gradients of a product, the loss, and the update."""
+    make = _Maker(here.torch_device, dtype)
+    d, s, spill, size = shape.width, shape.context, _spill_bytes(here), float(dtype.itemsize)
+    least = 1 if here.type == "cpu" else 8
+    rows = s * max(least, math.ceil(spill / 2 / (5 * d * size) / s))
+    wide = s * max(least, math.ceil(spill / (3 * d * size) / s))
+    logits = min(s * max(least, math.ceil(spill / (shape.vocab * size) / s)), 8 * s)
+    return [
+        make.input_gradient("feed-forward, gradient of x", rows, d, 4 * d),
+        make.weight_gradient("feed-forward, gradient of W", rows, d, 4 * d),
+        make.addition(wide, d),
+        make.cross_entropy(logits, shape.vocab),
+        make.adamw(math.ceil(spill / 28)),
+    ]
+
+
 class _Maker:
     """Makes operations on one device in one format: tensors once, then calls that reuse them."""
 
@@ -164,6 +190,46 @@ class _Maker:
         traffic = self.size * (weight.numel() + x.numel() + out.numel())
         return Operation(name, f"{rows} x {columns}", lambda: torch.mv(weight, x, out=out),
                          traffic, 2.0 * weight.numel(), "2 FLOP per weight")
+
+    def input_gradient(self, name: str, rows: int, inner: int, columns: int) -> Operation:
+        """dy W: what a layer of `inner` inputs hands back to the layer before it."""
+        dy, weight = self.random(rows, columns), self.random(columns, inner)
+        return self._product(name, f"{rows} x {columns} x {inner}", dy, weight)
+
+    def weight_gradient(self, name: str, rows: int, inner: int, columns: int) -> Operation:
+        """dy^T x: the long side is summed over, and the result is as small as the weight."""
+        dy, x = self.random(rows, columns), self.random(rows, inner)
+        return self._product(name, f"{columns} x {rows} x {inner}", dy.t(), x)
+
+    def _product(self, name: str, shape: str, a: torch.Tensor, b: torch.Tensor) -> Operation:
+        out = self.empty(a.shape[0], b.shape[1])
+        traffic = self.size * (a.numel() + b.numel() + out.numel())
+        return Operation(name, shape, lambda: torch.mm(a, b, out=out), traffic,
+                         counted(torch.mm, a, b), "counted on meta")
+
+    def addition(self, rows: int, width: int) -> Operation:
+        """x + f(x): the stream that every block adds to."""
+        x, y, out = self.random(rows, width), self.random(rows, width), self.empty(rows, width)
+        return self._element_wise("residual addition", x, lambda: torch.add(x, y, out=out),
+                                  self.size * x.numel())
+
+    def cross_entropy(self, rows: int, vocab: int) -> Operation:
+        """The mean loss of `rows` rows of logits; one number comes out."""
+        x = self.random(rows, vocab)
+        targets = torch.zeros(rows, dtype=torch.int64, device=self.device)
+        return self._element_wise("cross-entropy", x,
+                                  lambda: functional.cross_entropy(x, targets),
+                                  8.0 * rows + self.size * (1 - x.numel()))
+
+    def adamw(self, parameters: int) -> Operation:
+        """One fused update in float32: 16 bytes a parameter are read and 12 written."""
+        weight = torch.zeros(parameters, device=self.device)
+        weight.grad = torch.ones_like(weight)
+        rule = torch.optim.AdamW([weight], lr=1e-6, fused=True)
+        per_value = FLOPS_PER_VALUE["AdamW update"]
+        return Operation("AdamW update", f"{parameters} parameters, float32", rule.step,
+                         28.0 * parameters, per_value * parameters,
+                         f"{per_value:g} FLOP per parameter, stated")
 
     def softmax(self, rows: int, columns: int) -> Operation:
         x, out = self.random(rows, columns), self.empty(rows, columns)
