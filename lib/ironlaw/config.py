@@ -36,11 +36,11 @@ def _flag(default: Any, help: str, choices: Iterable[str] | None = None) -> Any:
     return field(default=default, metadata=metadata)
 
 
-def blocks_per_segment(recompute: str, layers: int) -> int | None:
+def blocks_per_segment(recompute: str, layers: int, argument: str = "recompute") -> int | None:
     """How many blocks of `layers` the policy re-runs together; None where it re-runs none whole.
 
     1 for "every-block", ceil(sqrt(layers)) for "sqrt", K for "every-K" (at most all of them).
-    Raises `InputError` for a policy that there is not.
+    Raises `InputError` under the name `argument` for a policy that there is not.
     """
     named = {"none": None, "selective": None, "every-block": 1,
              "sqrt": math.ceil(math.sqrt(layers))}
@@ -48,7 +48,7 @@ def blocks_per_segment(recompute: str, layers: int) -> int | None:
         return named[recompute]
     found = _EVERY.fullmatch(recompute) if isinstance(recompute, str) else None
     if found is None:
-        raise InputError("recompute", recompute, "one of " + ", ".join(map(repr, RECOMPUTES))
+        raise InputError(argument, recompute, "one of " + ", ".join(map(repr, RECOMPUTES))
                          + ", or 'every-K' with a whole number K of blocks",
                          "For example every-4: the inputs of every fourth block are kept.")
     return min(int(found[1]), layers)

@@ -68,6 +68,18 @@ def test_the_predicted_peak_is_the_trackers(changes: dict[str, object]) -> None:
     assert peak.step_memory(config).peak == pytest.approx(found, rel=0.01)
 
 
+def test_the_documents_recipe_and_the_saved_bytes_know_every_k() -> None:
+    config = RunConfig(model="gpt2-124m", batch=2, precision="document", attention="materialised")
+    peaks = [peak.step_memory(config.replace(recompute=r)).activations
+             for r in ("every-12", "every-6", "every-2")]
+    assert peaks == sorted(peaks, reverse=True)
+    assert peak.step_memory(config.replace(recompute="every-4")) == peak.step_memory(
+        config.replace(recompute="sqrt"))
+    assert memory.saved_tensors(TINY.replace(recompute="every-2")) == []
+    assert len(memory.saved_tensors(TINY.replace(recompute="every-1"))) == len(
+        memory.saved_tensors(TINY.replace(recompute="every-block"))) > 0
+
+
 def test_spelled_out_tiles_are_predicted_as_flash() -> None:
     config = RunConfig(layers=2, batch=4, seq=64, optimizer="adamw-fused", attention="tiled",
                        loss_rows=64)

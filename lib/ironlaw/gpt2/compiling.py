@@ -11,8 +11,10 @@ import torch
 from .precision import Precision
 
 
-def obstacle(precision: Precision, device: torch.device | str) -> str:
+def obstacle(precision: Precision, device: torch.device | str, attention: str = "flash") -> str:
     """Why a step in `precision` cannot be compiled on `device`; empty when it can."""
+    if attention == "tiled":
+        return "tiled attention is written to be read: compiling would unroll its loops for minutes"
     where = torch.device(device)
     if where.type == "cpu":
         return _cpu_obstacle()

@@ -54,7 +54,8 @@ class TrainingStep:
         self.not_compiled = ""
         self._compiled_loss: Callable[[Tensor, Tensor], Tensor] | None = None
         if compile:
-            self.not_compiled = compiling.obstacle(precision, next(model.parameters()).device)
+            self.not_compiled = compiling.obstacle(
+                precision, next(model.parameters()).device, model.attention)
             if not self.not_compiled:
                 self._compiled_loss = _compiled(model)
 

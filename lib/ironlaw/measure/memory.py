@@ -19,7 +19,7 @@ from typing import Any
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
-from ..config import RunConfig
+from ..config import RunConfig, blocks_per_segment
 from ..errors import InputError, UnavailableError, choice, positive
 from ..gpt2 import optimizers
 from ..gpt2 import precision as formats
@@ -75,7 +75,8 @@ def trace(config: RunConfig) -> MemoryMeasurement:
                                    f"saw {peak}: no part of it is reported.")
     saved = saved_tensors(config)
     if not saved:
-        reasons["saved_bytes_per_block"] = "With 'sqrt' only every few blocks leave something."
+        reasons["saved_bytes_per_block"] = (
+            f"With {config.recompute!r} only every few blocks leave something.")
     return MemoryMeasurement(
         config=config.to_json(), backend="tracker", device="fake tensors",
         parameters=config.shape.parameters, **state, memory_bytes={**split, "peak": peak},
@@ -99,10 +100,11 @@ def saved_tensors(config: RunConfig) -> list[SavedTensor]:
     """What one block of `config` keeps for its backward pass, one entry per storage.
 
     Parameters are left out, and their 16-bit copies too: they belong to the weights.
-    Views of one storage (queries, keys and values) count once. Empty for 'sqrt', where a
-    block alone keeps nothing.
+    Views of one storage (queries, keys and values) count once. Empty where several
+    blocks are re-run together ('sqrt', 'every-4'): one of them alone keeps nothing.
     """
-    if config.recompute == "sqrt":
+    together = blocks_per_segment(config.recompute, config.shape.layers)
+    if config.recompute == "sqrt" or (together or 1) > 1:
         return []
     precision = formats.of(config.precision, _CPU)
     found: dict[int, SavedTensor] = {}
@@ -136,10 +138,7 @@ def saved_tensors(config: RunConfig) -> list[SavedTensor]:
             mask = torch.zeros(config.sequence, config.sequence)
             ledger.hold([mask], "transient")  # one for all blocks
         with precision.autocast(), ledger, saved_tensors_hooks(keep, lambda kept: kept):
-            if config.recompute == "every-block":
-                left = recomputed(block, 0.0, x, mask)
-            else:
-                left = block(x, mask)
+            left = recomputed(block, 0.0, x, mask) if together == 1 else block(x, mask)
         del left
     return list(found.values())
 

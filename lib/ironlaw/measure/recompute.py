@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ..config import RECOMPUTES, RunConfig
-from ..errors import InputError, choice, count
+from ..config import RECOMPUTES, RunConfig, blocks_per_segment
+from ..errors import InputError, count
 from ..gpt2 import precision as formats
 from ..gpt2 import step as gpt2_step
 from ..gpt2.model import GPT, IGNORED, Attention
@@ -43,7 +43,9 @@ def measure_recompute(
     here = find(device)
     target = here.torch_device
     count("rounds", rounds)
-    names = list(dict.fromkeys(["none", *(choice("policies", p, RECOMPUTES) for p in policies)]))
+    names = list(dict.fromkeys(["none", *policies]))
+    for name in names:
+        blocks_per_segment(name, config.shape.layers, "policies")  # refuses what is none
     for parts in accumulate:
         if config.batch % count("accumulate", parts):
             raise InputError("accumulate", parts, f"a divisor of the batch, {config.batch}",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
-from ..config import RunConfig
+from ..config import ATTENTION_FORMS, RunConfig
 from ..errors import InputError, choice, count
 from ..transformer import Shape
 from . import activations, optimizers, recompute
@@ -64,7 +64,7 @@ def _document(config: RunConfig) -> StepMemory:
     per_block = {"layers": 1, "batch": config.batch, "seq": config.sequence,
                  "width": shape.width}
     lean = activations.selective_bytes(**per_block)
-    block = lean if config.attention == "flash" else activations.document_bytes(
+    block = lean if config.attention != "materialised" else activations.document_bytes(
         **per_block, heads=shape.heads)
     kept = recompute.stored(
         shape.layers, config.recompute, block_bytes=block, selective_block_bytes=lean,
@@ -86,13 +86,13 @@ def block_bytes(
     run in 16 bits, its copy: `6 a b s^2`, or `4 a b s^2` in FP32.
     """
     choice("precision", precision, WIDTHS)
-    choice("attention", attention, ("flash", "materialised"))
+    choice("attention", attention, ATTENTION_FORMS)
     rows = float(count("batch", batch)) * count("seq", seq)
     wide = WIDTHS[precision]
     # Two residual tensors, two norm outputs as the products read them, q k v, their
     # result, and both 4 d tensors: 2 x residual and 14 x compute.
     linear = (2 * wide.residual + 14 * wide.compute) * rows * count("width", width) + 16 * rows
-    if attention == "flash":
+    if attention != "materialised":
         return linear + 4 * rows * count("heads", heads)
     copy = wide.compute if wide.compute < 4 else 0.0
     return linear + (4 + copy) * rows * count("heads", heads) * seq

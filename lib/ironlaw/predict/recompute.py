@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..errors import InputError, choice, count, positive
+from ..config import blocks_per_segment
+from ..errors import InputError, count, positive
 from . import activations, flops
 
 
@@ -181,15 +182,15 @@ def stored(
 
     `block_bytes` is what one block keeps inside, `boundary_bytes` its input alone.
     k segments keep k inputs and, while one is redone, the insides of its ceil(N_L / k)
-    blocks. 'best' searches k. The square-root rule assumes that an input weighs as
-    much as a block's inside; in a transformer it weighs a tenth or less, so 'best'
-    lies near one block per segment.
+    blocks; 'every-3' makes segments of three, 'best' searches k. The square-root rule
+    assumes that an input weighs as much as a block's inside; in a transformer it weighs a
+    tenth or less, so 'best' lies near one block per segment.
     `selective_block_bytes` (a block without its S x S tensors) serves 'selective'.
     """
     n = count("layers", layers)
     inside = positive("block_bytes", block_bytes)
     edge = positive("boundary_bytes", boundary_bytes)
-    choice("strategy", strategy, STRATEGIES)
+    together = None if strategy == "best" else blocks_per_segment(strategy, n)
     if strategy == "none":
         return Stored(strategy, 0, n * inside, 0.0)
     if strategy == "selective":
@@ -201,10 +202,8 @@ def stored(
     def peak(k: int) -> float:
         return k * edge + math.ceil(n / k) * inside
 
-    if strategy == "every-block":
-        k = n
-    elif strategy == "sqrt":
-        k = math.ceil(n / math.ceil(math.sqrt(n)))
+    if together is not None:
+        k = math.ceil(n / together)
     else:
         k = min(range(1, n + 1), key=lambda k: (peak(k), k))
     return Stored(strategy, k, peak(k), float(n))
