@@ -169,7 +169,7 @@ def test_one_level_of_archives_within_and_no_more(tmp_path: Path) -> None:
         "ada.zip": packed({"lab/work.ipynb": notebook()}), "eve.zip": deep,
         "broken.zip": b"PK\x03\x04 and no more", "empty.zip": packed({})}))
     assert readable(found) == {"ada"}
-    assert "only one is opened" in found["eve"].problem
+    assert "no further one" in found["eve"].problem
     assert "cannot be opened" in found["broken"].problem
     assert found["empty"].problem == "the folder holds no notebook"
 

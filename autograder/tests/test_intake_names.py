@@ -106,10 +106,43 @@ def test_what_was_typed_or_is_no_notebook_is_named_with_its_student(tmp_path: Pa
 @pytest.mark.parametrize("text", ["lab_1_2_final", "lab_01_2_x", "ada_2", "ada", "notebook_3_4_b",
                                   "a+b+c", "ada+lab+tomorrow"])
 def test_what_no_platform_wrote_is_not_taken_for_it(text: str) -> None:
-    assert names.of_platform((f"{text}.ipynb",)) is None
+    assert names.of_platform(f"{text}.ipynb") is None
 
 
 @pytest.mark.parametrize("text", ["ada", "816013096", "Zoë", "Labelle", "Ines", "newton",
                                   "v. Neumann", "Hwang", "Copper", "of Course"])
 def test_a_name_stays_a_name(text: str) -> None:
     assert not names.says_nothing(text, ["lab_01_iron_law"])
+
+
+@pytest.mark.parametrize(("name", "student"), [
+    ("evil_7_80_lovelaceada_1_999_lab.ipynb", "evil_7"),
+    ("Eve_7_assignsubmission_file_Ada Lovelace_1_assignsubmission_file_lab.ipynb", "Eve_7"),
+    ("Eve_7_assignsubmission_file_/Ada Lovelace_1_assignsubmission_file_/lab.ipynb", "Eve_7"),
+    ("Lab_eve_attempt_2026-09-01-10-00-00_Lab_ada_attempt_2026-10-01-10-00-00_x.ipynb", "eve"),
+    ("eve+lab+2026-09-01 10:00:00 UTC/ada+lab+2026-10-01 10:00:00 UTC/lab.ipynb", "eve"),
+    ("eve/ada+lab+2026-10-01 10:00:00 UTC/lab.ipynb", "eve"),
+    ("eve/lovelaceada_1_999_lab.ipynb", "eve"),
+])
+def test_no_student_passes_for_another_by_the_name_of_a_file(
+    tmp_path: Path, name: str, student: str
+) -> None:
+    others = {"bea/lab.ipynb": notebook("b")} if name.startswith("eve/") else {}
+    found = taken(tree(tmp_path, {name: notebook("e"), **others}))
+    assert readable(found) == {student} | ({"bea"} if others else set())
+
+
+def test_no_student_writes_a_time_of_handing_in(tmp_path: Path) -> None:
+    early = b"2026-01-01 00:00:00 UTC"
+    inner = archive(tmp_path / "work.zip", {
+        "timestamp.txt": early, f"{LAB}/timestamp.txt": early, f"{LAB}/{LAB}.ipynb": notebook("z")})
+    packed = inner.read_bytes()
+    inner.unlink()
+    found = taken(tree(tmp_path / "class", {
+        "Eve_7_assignsubmission_file_/timestamp.txt": early,
+        "Eve_7_assignsubmission_file_/lab.ipynb": notebook("a"),
+        f"Eve_8_assignsubmission_file_/{LAB}/timestamp.txt": early,
+        f"Eve_8_assignsubmission_file_/{LAB}/lab.ipynb": notebook("b"),
+        "evil_9_80_work.zip": packed, "mallory.zip": packed}))
+    assert readable(found) == {"Eve_7", "Eve_8", "evil_9", "mallory"}
+    assert {s.submitted for s in found.values()} == {None}

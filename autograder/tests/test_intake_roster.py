@@ -135,3 +135,34 @@ def test_another_encoding_and_no_file_are_refused_and_a_line_without_id_is_said(
         roster.read(tmp_path / "absent.csv")
     known = listed(tmp_path, "id,name\nada,\n,Bob\n")
     assert known.said == ("list.csv, line 3: no id of any kind; left out",)
+
+
+def test_groups_are_opened_for_the_whole_class_or_not_at_all(tmp_path: Path) -> None:
+    known = listed(tmp_path, OWN)
+    groups = tree(tmp_path / "groups", {"A/ada/lab.ipynb": notebook("a"),
+                                        "B/zoe/lab.ipynb": notebook("z")})
+    assert readable(taken(groups, known)) == {"ada", "zoe"}
+    # Eve, whom the list does not know, cannot pass for Zoë by a folder in hers.
+    forged = tree(tmp_path / "forged", {"ada/lab.ipynb": notebook("a"),
+                                        "eve k/zoe/lab.ipynb": notebook("e")})
+    found = taken(forged, known)
+    assert readable(found) == {"ada", "eve k"}
+    assert found["zoe"].problem == "nothing handed in"
+
+
+def test_a_namesake_on_the_platform_is_not_mixed_with_a_student(tmp_path: Path) -> None:
+    folder = tree(tmp_path / "class", {
+        "Ada Lovelace_4711_assignsubmission_file_/x.ipynb": notebook(),
+        "Ada Lovelace_9999_assignsubmission_file_/x.ipynb": notebook("e")})
+    by_number = taken(folder, listed(tmp_path, OWN))
+    assert readable(by_number) == {"ada", "Ada Lovelace_9999"}
+    assert by_number["ada"].file.parts[0].startswith("Ada Lovelace_4711")
+    by_name = taken(folder, listed(tmp_path, "id,name\nada,Ada Lovelace\n"))
+    assert readable(by_name) == {"Ada Lovelace_4711", "Ada Lovelace_9999"}
+    assert by_name["ada"].problem == "nothing handed in"
+
+
+def test_a_platforms_number_is_nobodys_student_number(tmp_path: Path) -> None:
+    known = listed(tmp_path, "id,number,lms\nada,12,11\nbea,11,12\n")
+    found = taken(tree(tmp_path / "class", {"adalovelace_11_80_lab.ipynb": notebook()}), known)
+    assert readable(found) == {"ada"}

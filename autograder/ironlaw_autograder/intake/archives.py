@@ -41,8 +41,9 @@ class Limits:
     inner: int
 
 
-OUTER = Limits(entries=100_000, total=20_000_000_000, inner=100_000_000)
-INNER = Limits(entries=5_000, total=200_000_000, inner=0)
+WHOLE = Limits(entries=100_000, total=20_000_000_000, inner=100_000_000)  # a class's
+ONE_OF = Limits(entries=20_000, total=2_000_000_000, inner=100_000_000)  # in a folder
+INNER = Limits(entries=5_000, total=200_000_000, inner=0)  # in another archive
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,11 @@ def another_archive(name: str) -> str:
 
 
 def members(source: Path | io.BytesIO, above: tuple[str, ...] = (),
-            limits: Limits = OUTER) -> Iterator[Found]:
+            limits: Limits = WHOLE) -> Iterator[Found]:
     """Everything in an archive, by its path in it below `above`.
 
-    An archive that cannot be read is one problem at `above`.
+    An archive that cannot be read is one problem at `above`. One that a student can have made
+    tells no time of handing in.
     """
     try:
         with zipfile.ZipFile(source) as archive:
@@ -136,9 +138,11 @@ def _members(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], above: tu
             continue
         packed = name.lower().endswith(".zip")
         most = limits.inner if packed else wanted_bytes(name)
+        if name == _TIME and limits is not WHOLE:
+            most = 0
         problem = problem or _special(entry) or another_archive(name)
         if packed and not problem and not limits.inner:
-            problem = "it is an archive within an archive within an archive; only one is opened"
+            problem = "it lies too deep: an archive within an archive is opened, and no further one"
         if problem or not most:
             yield Found(place, when=when, problem=problem)
             continue

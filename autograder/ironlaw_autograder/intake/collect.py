@@ -128,7 +128,11 @@ def _item(found: Found) -> _Item:
 
 def _unwrapped(items: list[_Item], path: Path, labs: Names[str], roster: Roster | None
                ) -> tuple[list[_Item], list[str]]:
-    """The items without folders that hold everything and are nobody's, such as an archive's."""
+    """The items without folders that are nobody's, such as an archive's or a group's.
+
+    What lies deeper is a student's to name, and no student may pass for another by it. So a
+    level of folders goes for all of the class or for none of it.
+    """
     said: list[str] = []
     while True:
         tops = {item.parts[0] for item in items}
@@ -136,22 +140,37 @@ def _unwrapped(items: list[_Item], path: Path, labs: Names[str], roster: Roster 
             if name in tops and tops & beside:
                 said.append(f"only {name}/ was read; beside it lie nbgrader's own folders")
                 items, tops = [i for i in items if i.parts[0] == name], {name}
-        if len(tops) != 1 or not all(i.folder or len(i.parts) > 1 for i in items):
+        inside: dict[str, set[str]] = {top: set() for top in tops}
+        for item in items:
+            if len(item.parts) > 1 and not item.time:
+                inside[item.parts[0]].add(item.parts[1])
+        flat = any(len(i.parts) == 1 and not i.folder for i in items)
+        if not tops or flat or not all(inside.values()) or any(map(names.of_platform, tops)):
             return items, said
-        (top,) = tops
-        inside = {item.parts[1] for item in items if len(item.parts) > 1}
-        if not inside or names.of_platform((top,)) or not _wraps(top, inside, path, labs, roster):
+        cover = len(tops) == 1 and _is_a_cover(min(tops), path, labs, roster)
+        if not cover and not all(_is_a_group(top, within, roster)
+                                 for top, within in inside.items()):
             return items, said
         items = [replace(i, parts=i.parts[1:]) for i in items if len(i.parts) > 1]
 
 
-def _wraps(top: str, inside: set[str], path: Path, labs: Names[str],
-           roster: Roster | None) -> bool:
-    if roster is not None and roster.by_id([top]):
+def _is_a_cover(top: str, path: Path, labs: Names[str], roster: Roster | None) -> bool:
+    """Whether the one folder that holds everything is called as nobody is, or as its archive."""
+    if roster is not None and _listed(top, roster):
         return False
-    return (names.says_nothing(top, labs) or key(top) == key(path.stem)
-            or any(names.of_platform((name,)) for name in inside)
-            or (roster is not None and any(roster.by_id([stem(name)]) for name in inside)))
+    return names.says_nothing(top, labs) or key(top) == key(path.stem)
+
+
+def _is_a_group(top: str, inside: set[str], roster: Roster | None) -> bool:
+    """Whether a folder is nobody's and holds what a platform named, or people of the list."""
+    if roster is not None and _listed(top, roster):
+        return False
+    return (any(map(names.of_platform, inside))
+            or (roster is not None and any(_listed(stem(name), roster) for name in inside)))
+
+
+def _listed(name: str, roster: Roster) -> bool:
+    return bool(roster.by_id([name]) or roster.by_name(name))
 
 
 def _candidates(items: list[_Item], labs: Names[str],
@@ -203,33 +222,29 @@ def _left_alone(item: _Item) -> bool:
 
 def _named(parts: tuple[str, ...], labs: Names[str], roster: Roster | None,
            stamped: dict[tuple[str, ...], str]) -> Name:
-    name = names.of_platform(parts) or names.of_path(parts, labs)
-    if roster is not None and not name.platform:
-        name = _in_the_path(parts, name, labs, roster)
-    if name.submitted is None:
-        folders = (parts[:end] for end in range(len(parts) - 1, 0, -1))
-        written = next((stamped[folder] for folder in folders if folder in stamped), "")
-        if written:
-            name = replace(name, submitted=times.of_nbgrader(written))
+    name = names.of_platform(parts[0]) or names.of_path(parts, labs)
+    if roster is not None and len(parts) == 1 and not name.platform:
+        name = _in_the_name(parts[0], name, labs, roster)
+    # nbgrader's tree, STUDENT/LAB/timestamp.txt: elsewhere it is a student's own file.
+    written = stamped.get(parts[:2], "") if not name.platform else ""
+    if written and name.submitted is None:
+        name = replace(name, submitted=times.of_nbgrader(written))
     return name
 
 
-def _in_the_path(parts: tuple[str, ...], name: Name, labs: Names[str], roster: Roster) -> Name:
-    """With a class list, an id counts wherever it stands: as any folder, or in a file's name
-    beside words that say nothing, such as the lab's."""
-    for part in parts:
-        whole = names.without_copy(stem(part) if part is parts[-1] else part)[0]
-        known = roster.by_id([part, whole])
-        if known:
-            return replace(name, student=known.id, ids=(known.id,))
-    words = names.without_copy(stem(parts[-1]))[0].replace("-", "_").replace(" ", "_").split("_")
+def _in_the_name(file: str, name: Name, labs: Names[str], roster: Roster) -> Name:
+    """With a class list, an id counts beside words that say nothing, such as the lab's."""
+    whole = names.without_copy(stem(file))[0]
+    if roster.by_id([stem(file), whole]):
+        return replace(name, student=name.student or whole)
+    words = whole.replace("-", "_").replace(" ", "_").split("_")
     found = {known.id for a in range(len(words)) for b in range(a + 1, len(words) + 1)
              if (known := roster.by_id(["_".join(words[a:b])]))
              and names.says_nothing("_".join([*words[:a], *words[b:]]), labs)}
-    if len(found) == 1 and (len(parts) == 1 or not name.student):
+    if len(found) == 1:
         (id_,) = found
         return replace(name, student=id_, ids=(id_,),
-                       said=f"{id_!r} was found in the file's name, {parts[-1]!r}")
+                       said=f"{id_!r} was found in the file's name, {file!r}")
     return name
 
 
@@ -237,7 +252,9 @@ def _known(candidate: Candidate, roster: Roster | None) -> Candidate:
     """The candidate with the person whom the class list knows by its name."""
     if roster is None:
         return candidate
-    enrolled = roster.by_id(_ids(candidate.name))
+    name = candidate.name
+    enrolled = roster.by_platform(name.ids) if name.platform else None
+    enrolled = enrolled or roster.by_id(_ids(name))
     if enrolled is not None:
         return replace(candidate, enrolled=enrolled)
     by_name = roster.by_name(candidate.name.person)
@@ -245,4 +262,7 @@ def _known(candidate: Candidate, roster: Roster | None) -> Candidate:
 
 
 def _ids(name: Name) -> Iterable[str]:
+    """What a general id may be. A platform's own number is looked for among its numbers alone."""
+    if name.platform in ("Canvas", "Moodle"):
+        return (name.student,)
     return (*name.ids, name.student) if name.student else name.ids

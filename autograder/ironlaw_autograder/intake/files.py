@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .archives import Found, another_archive, is_junk, members, stem, wanted_bytes
+from .archives import ONE_OF, Found, another_archive, is_junk, members, stem, wanted_bytes
 
 _DEEPEST = 12
 _MOST = 200_000
@@ -44,7 +44,7 @@ def _folder(folder: Path, above: tuple[str, ...], left: list[int]) -> Iterator[F
             yield Found(place, folder=True)
             yield from _folder(path, place, left)
         elif entry.name.lower().endswith(".zip") and entry.is_file(follow_symlinks=False):
-            yield from members(path, (*above, stem(entry.name)))
+            yield from members(path, (*above, stem(entry.name)), ONE_OF)
         else:
             yield _file(path, place)
 

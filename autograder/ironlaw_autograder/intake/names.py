@@ -34,9 +34,9 @@ from . import times
 from .archives import is_notebook, stem
 
 _EXCHANGE = re.compile(r"^(?P<student>[^+]+)\+(?P<lab>[^+]+)\+(?P<time>\d{4}-[^+]+)(\+[^+]*)?$")
-_MOODLE = re.compile(r"^(?P<name>.+)_(?P<id>\d+)_assignsubmission_(?P<how>file|onlinetext)"
+_MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?P<how>file|onlinetext)"
                      r"_?(?P<file>.*)$", re.DOTALL)
-_BLACKBOARD = re.compile(r"^(?P<work>.+)_(?P<user>[^_]+)_attempt_"
+_BLACKBOARD = re.compile(r"^(?P<work>.+?)_(?P<user>[^_]+)_attempt_"
                          r"(?P<time>\d{4}(-\d\d){5})(_(?P<file>.+))?$")
 _CANVAS = re.compile(r"^(?P<name>[^\W\d_]\S*?)(?P<late>_LATE)?_(?P<user>[1-9]\d*)"
                      r"_(?P<upload>[1-9]\d*)_(?P<file>.+)$", re.DOTALL)
@@ -94,13 +94,17 @@ def without_copy(text: str) -> tuple[str, int]:
     return text, number
 
 
-def of_platform(parts: tuple[str, ...]) -> Name | None:
-    """What a platform wrote into one of these names, the outermost first."""
-    for part in parts:
-        for read in (_exchange, _moodle, _blackboard, _canvas):
-            found = read(unicodedata.normalize("NFC", part.strip()))
-            if found is not None:
-                return found
+def of_platform(part: str) -> Name | None:
+    """What a platform wrote into the name of a file or folder.
+
+    A student's own file name stands behind what the platform writes, and may be made to look
+    like it: the first place where a form fits is the platform's.
+    """
+    text = unicodedata.normalize("NFC", part.strip())
+    for read in (_exchange, _moodle, _blackboard, _canvas):
+        found = read(text)
+        if found is not None:
+            return found
     return None
 
 

@@ -34,6 +34,7 @@ _COLUMNS = {
     "last": ("last name", "lastname", "surname", "family name"),
     "submitted": ("submitted", "submitted at", "last modified (submission)"),
 }
+_IDS = ("id", "login", "email", "number", "lms")
 _CANVAS = {"student", "id", "section"}
 _NO_PERSON = {"points possible", "student, test", "test student"}
 
@@ -59,12 +60,19 @@ class Roster:
 
     students: tuple[Enrolled, ...]
     said: tuple[str, ...] = ()
-    _by_key: dict[str, Enrolled] = field(default_factory=dict, repr=False)
+    _by_key: dict[str, dict[str, Enrolled]] = field(default_factory=dict, repr=False)
     _by_name: dict[str, Enrolled] = field(default_factory=dict, repr=False)
 
     def by_id(self, texts: Iterable[str]) -> Enrolled | None:
-        """The student known by one of these ids, logins, e-mail addresses or platform ids."""
-        return next((self._by_key[key(t)] for t in texts if key(t) in self._by_key), None)
+        """The student known by one of these texts: an id before a login, that before the rest."""
+        wanted = [key(text) for text in texts]
+        return next((known[text] for known in self._by_key.values() for text in wanted
+                     if text in known), None)
+
+    def by_platform(self, texts: Iterable[str]) -> Enrolled | None:
+        """The student whom the platform itself knows by one of these numbers or names."""
+        known = self._by_key.get("lms", {})
+        return next((known[key(text)] for text in texts if key(text) in known), None)
 
     def ids(self) -> dict[str, tuple[str, ...]]:
         """Every further id of each student, by the id."""
@@ -87,7 +95,7 @@ def read(path: Path) -> Roster:
         cells = _canvas(row) if canvas else _plain(row)
         if cells["name"].casefold() in _NO_PERSON:
             continue
-        who = next((cells[c] for c in ("id", "login", "email", "number", "lms") if cells[c]), "")
+        who = next((cells[name] for name in _IDS if cells[name]), "")
         if not who:
             said.append(f"{path.name}, line {place}: no id of any kind; left out")
             continue
@@ -109,13 +117,13 @@ def _indexed(students: list[Enrolled], said: list[str]) -> Roster:
     if twice:
         raise InputError("roster", sorted(twice), "a table with one line per student",
                          "Remove the second lines, or give them ids of their own.")
-    by_key: dict[str, Enrolled] = {}
-    for field_name in ("id", "login", "email", "number", "lms"):
+    by_key: dict[str, dict[str, Enrolled]] = {name: {} for name in _IDS}
+    for field_name in _IDS:
         for student in students:
             text = key(getattr(student, field_name))
             if not text:
                 continue
-            other = by_key.setdefault(text, student)
+            other = by_key[field_name].setdefault(text, student)
             if other is not student:
                 raise InputError("roster", getattr(student, field_name),
                                  f"the {field_name} of one student only",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def settle(found: Collection, lab: str = "", graded: Names[str] = (), *,
     choice("attempt", attempt, ATTEMPTS)
     groups: dict[str, list[Candidate]] = {}
     nameless = []
-    for candidate in found.candidates:
+    for candidate in _no_namesakes(found.candidates):
         if candidate.enrolled is None and not candidate.name.student:
             nameless.append(candidate)
             continue
@@ -74,6 +74,17 @@ def settle(found: Collection, lab: str = "", graded: Names[str] = (), *,
     made += [Submission(student.id, Path(), None, NOTHING, attempt=0, attempts=0, enrolled=student)
              for student in (roster.students if roster else ()) if key(student.id) not in there]
     return made
+
+
+def _no_namesakes(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Without guesses by name where the platform knows two people of that name."""
+    people: dict[str, set[str]] = {}
+    for c in candidates:
+        if c.enrolled is not None and c.name.platform:
+            people.setdefault(c.enrolled.id, set()).add(c.name.student)
+    return [replace(c, enrolled=None, by_name=False)
+            if c.by_name and c.enrolled and len(people.get(c.enrolled.id, ())) > 1 else c
+            for c in candidates]
 
 
 def _one(group: list[Candidate], lab: str, graded: set[str], roster: Roster | None,
