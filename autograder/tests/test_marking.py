@@ -185,6 +185,11 @@ def test_an_untouched_answer_has_its_zero_and_can_be_marked_alone(room: Room) ->
     assert "Untouched answers are scored 0" in room.refused("--group", "0", "--points", "1")
     room.mark("--student", "dunya", "--points", "1", "--comment", "Handed in on paper.")
     assert room.classroom.totals("dunya") == (1.0, 20.0, False)
+    with room.classroom.gradebook() as book:  # as after a change in what the machine says
+        book.find_grade("explain", LAB, LAB, "dunya").needs_manual_grade = True
+        book.db.commit()
+    told = room.mark("--question", "explain")["groups"][-1]
+    assert (told["group"], told["kind"], told["waiting"]) == (0, "untouched", 1)
 
 
 @pytest.mark.sandbox
@@ -266,6 +271,12 @@ def test_nbgraders_own_commands_work_in_the_folder_and_stay_in_the_sandbox(room:
     assert room.classroom.page("emre").read_bytes() == ours
     assert room.classroom.totals("emre") == (18.0, 20.0, True)
     assert not (room.out.parent / "escaped").exists()
+
+
+@pytest.mark.sandbox
+def test_nothing_but_notebooks_lies_where_the_form_grader_serves_files(room: Room) -> None:
+    served = [path for path in (room.out / "autograded").rglob("*") if path.is_file()]
+    assert {path.name for path in served} == {f"{LAB}.ipynb"}
 
 
 def test_a_settings_file_that_somebody_made_their_own_stays(tmp_path: Path) -> None:

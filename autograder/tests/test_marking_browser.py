@@ -111,6 +111,7 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
     ready = ("() => window.formgrader && formgrader.loaded && MathJax.loaded"
              " && formgrader.grades.loaded")
     marked: list[str] = []
+    shown: list[float] = []
     for points in ("1.5", "1"):
         frame.wait_for_function(ready)
         for _ in range(60):
@@ -119,6 +120,7 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
             page.keyboard.press("Tab")
         assert "How 4 is marked" in frame.inner_text("body")
         marked.append(frame.evaluate("submission_id"))
+        shown.append(float(frame.get_attribute("#check-mfu", "placeholder") or "nan"))
         page.keyboard.type(points)
         with page.expect_response(re.compile(r"/api/grade/")):
             page.keyboard.press("Tab")
@@ -134,6 +136,8 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
         grades = [next(g for g in part.grades if g.name == "explain") for part in found]
         assert [g.manual_score for g in grades] == [1.5, 1]
         assert not any(g.needs_manual_grade for g in grades)
+        assert shown == [next(g.auto_score for g in part.grades if g.name == "check-mfu")
+                         for part in found]
         said = [c.manual_comment for part in found for c in part.comments if c.name == "explain"]
         assert said == ["Name the number."] * 2
         totals = {part.student.id: part.score for part in found}
@@ -143,7 +147,7 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
             for r in table.locator("#main-table tr").all()}
     for student, total in totals.items():
         assert f"{total:g} / 20" in rows[student]
-        assert "needs manual grading" not in rows[student] or total == 1
+        assert "needs manual grading" not in rows[student]
     assert "mallory &lt;b&gt; O'x" in rows
     page.close()
 

@@ -59,12 +59,14 @@ def _list(book: Book, questions: dict[str, Question], args: argparse.Namespace) 
     waiting = book.waiting()
     if args.json:
         print(json.dumps({"lab": book.lab, "questions": [
-            {"question": q.name, "points": q.points, "waiting": waiting[q.name]}
+            {"question": q.name, "title": q.title, "points": q.points,
+             "waiting": waiting[q.name]}
             for q in questions.values()]}, indent=1))
         return 0
     print(f"{book.lab}: written questions")
     for question in questions.values():
-        print(f"  {question.name:<24} {question.points:>3g} points  {waiting[question.name]} wait")
+        print(f"  {question.name:<12} {question.points:>3g} points  {waiting[question.name]:>4} "
+              f"wait  {question.title}")
     print("\nName one with --question.")
     return 0
 
@@ -113,8 +115,8 @@ def _give(book: Book, question: Question, answers: Sequence[Answer],
         print(json.dumps(told, indent=1, ensure_ascii=False))
         return 0
     print(words.done(question, given, points, waiting))
-    print(f"Write the students' pages afresh when you are done: ironlaw-autograder feedback "
-          f"{args.out}")
+    print(f"When you are done: ironlaw-autograder feedback {args.out} writes the students' pages "
+          "afresh, `grade` again the table.")
     return 0
 
 

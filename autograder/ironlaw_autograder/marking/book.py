@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from ironlaw.errors import InputError, choice
 from nbgrader.api import Comment, Grade, Gradebook
 
 from ..build import notebook
-from ..grading import database, markup
+from ..build.lab_source import label
+from ..grading import contents, database, markup
 
 _NOTE = re.compile(r"<!--.*?-->", re.DOTALL)
 _BEGIN, _END = "### BEGIN MARK SCHEME", "### END MARK SCHEME"
@@ -22,9 +24,10 @@ _BEGIN, _END = "### BEGIN MARK SCHEME", "### END MARK SCHEME"
 
 @dataclass(frozen=True)
 class Question:
-    """A written question: its prompt and rubric as Markdown."""
+    """A written question: number and title, the cell above it and its rubric as Markdown."""
 
     name: str
+    title: str
     points: float
     prompt: str
     rubric: str
@@ -78,17 +81,18 @@ class Book:
     def questions(self) -> dict[str, Question]:
         """The lab's written questions, in order."""
         path = self.out / "source" / self.lab / f"{self.lab}.ipynb"
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        cells = nbformat.read(path, as_version=4).cells
+        titles = contents.questions(cells)
         found: dict[str, Question] = {}
         for place, cell in enumerate(cells):
-            meta = _label(cell)
-            if meta.get("grade") and meta.get("solution") and cell["cell_type"] == "markdown":
-                before = _source(cells[place - 1]) if place else ""
-                after = _source(cells[place + 1]) if place + 1 < len(cells) else ""
-                rubric = after.partition(_BEGIN)[2].partition(_END)[0] if _BEGIN in after else ""
-                found[str(meta["grade_id"])] = Question(
-                    str(meta["grade_id"]), float(meta["points"]), before.strip(),
-                    _NOTE.sub("", rubric).strip())
+            meta = label(cell)
+            if meta.get("grade") and meta.get("solution") and cell.cell_type == "markdown":
+                name = str(meta["grade_id"])
+                after = cells[place + 1].source if place + 1 < len(cells) else ""
+                rubric = after.partition(_BEGIN)[2].partition(_END)[0]
+                found[name] = Question(name, " · ".join(part for part in titles[name] if part),
+                                       float(meta["points"]), cells[place - 1].source.strip(),
+                                       _NOTE.sub("", rubric).strip())
         return found
 
     def answers(self, question: str) -> list[Answer]:
@@ -164,8 +168,11 @@ class Book:
         if not path.is_file():
             return None
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            if _label(cell).get("grade_id") == question:
-                return markup.as_written(_source(cell))
+            record = cell.get("metadata", {}).get("nbgrader")
+            if isinstance(record, dict) and record.get("grade_id") == question:
+                source = cell.get("source", "")
+                return markup.as_written(
+                    "".join(source) if isinstance(source, list) else str(source))
         return None
 
     def _kept(self, question: str) -> dict[str, Any]:
@@ -184,9 +191,9 @@ class Book:
 def _answer(student: str, text: str, grade: Grade, comment: Comment,
             bulk: dict[str, Any] | None) -> Answer:
     said = comment.manual_comment or ""
-    untouched = not grade.needs_manual_grade and grade.auto_score is not None
+    untouched = grade.auto_score is not None  # a machine scores no other written answer
     if grade.needs_manual_grade:
-        return Answer(student, text, False, None, "", said)
+        return Answer(student, text, untouched, None, "", said)
     if grade.manual_score is None:
         return Answer(student, text, untouched, float(grade.score or 0.0), "machine", said)
     points = float(grade.manual_score)
@@ -196,16 +203,6 @@ def _answer(student: str, text: str, grade: Grade, comment: Comment,
 
 def _one(parts: Iterable[Any], name: str) -> Any:
     return next(part for part in parts if part.name == name)
-
-
-def _label(cell: dict[str, Any]) -> dict[str, Any]:
-    found = cell.get("metadata", {}).get("nbgrader")
-    return found if isinstance(found, dict) else {}
-
-
-def _source(cell: dict[str, Any]) -> str:
-    source = cell.get("source", "")
-    return "".join(source) if isinstance(source, list) else str(source)
 
 
 def _digest(answers: Iterable[Answer]) -> str:

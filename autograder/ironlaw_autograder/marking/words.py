@@ -20,7 +20,7 @@ def as_json(question: Question, lab: str, found: Sequence[Group[Answer]],
     """Everything about the answers to one question, as plain values."""
     answers = [answer for group in found for answer in group.members]
     return {
-        "lab": lab, "question": question.name, "points": question.points,
+        "lab": lab, "question": question.name, "title": question.title, "points": question.points,
         "prompt": question.prompt, "rubric": question.rubric, "answers": len(answers),
         "waiting": sum(answer.waiting for answer in answers),
         "groups": [_group_json(group) for group in found],
@@ -48,8 +48,8 @@ def overview(question: Question, lab: str, found: Sequence[Group[Answer]],
     """The question, its rubric, and its groups: those that wait first."""
     answers = [answer for group in found for answer in group.members]
     waiting = sum(answer.waiting for answer in answers)
-    lines = [f"{lab} · {question.name} · {question.points:g} points · {len(answers)} answers in "
-             f"{len(found)} groups, {waiting} wait for a person", ""]
+    lines = [f"{lab}, {question.name}: {question.title}, {question.points:g} points",
+             f"{len(answers)} answers in {len(found)} groups, {waiting} wait for a person", ""]
     lines += [_block(question.prompt), "", _block(question.rubric), ""]
     ordered = sorted(found, key=lambda group: not any(a.waiting for a in group.members))
     full = ordered if whole else ordered[:_FULL]
