@@ -6,19 +6,15 @@ Both run as commands, from cold, on the same two processor cores and the same ho
 submissions to lab 1, whose measurements are replayed. nbgrader runs student code as the grader
 and makes no feedback pages; `ironlaw-autograder grade` runs it in sandboxes and makes them, so
 it is timed with and without. The contestants take turns within each round, the order turning
-too, so that whatever else the machine does meets all of them; the processor time that each one
-used, its sandboxes included, stands beside it. The speeds count only if both award the same
-points, which is checked.
+too, so that whatever else the machine does meets all of them: give it a quiet one all the same.
+The speeds count only if all award the same points, which is checked.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -42,10 +38,7 @@ from traitlets.config import Config
 LAB = "lab_01_iron_law"
 PLAIN, OURS, BARE = "nbgrader autograde", "grade", "grade --no-feedback"
 
-_PR_SET_CHILD_SUBREAPER = 36
-
 Points = dict[str, dict[str, float | None]]
-Cost = tuple[float, float]  # seconds on the clock, seconds of the processor
 
 
 def main() -> int:
@@ -59,34 +52,30 @@ def main() -> int:
     course = courses.find(Path(__file__).parent)
     lab = lab_source.read(course.solutions / f"{LAB}.py")
     found = members(Desk(lab), args.students, 0)
-    costs: dict[str, list[Cost]] = {PLAIN: [], OURS: [], BARE: []}
+    seconds: dict[str, list[float]] = {PLAIN: [], OURS: [], BARE: []}
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.cores])
-        # Processes whose parent has ended come to this one, and are counted.
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for turn in range(args.rounds):
-        order = list(costs)[turn % 3:] + list(costs)[:turn % 3]
+        order = list(seconds)[turn % 3:] + list(seconds)[:turn % 3]
         awarded = {}
         for name in order:
             with tempfile.TemporaryDirectory(prefix="ironlaw-speed-") as folder:
-                cost, awarded[name] = _CONTESTANTS[name](course, lab, found, Path(folder))
-            costs[name].append(cost)
-            print(f"round {turn + 1}: {name:<20} {cost[0]:6.1f} s", file=sys.stderr)
+                took, awarded[name] = _CONTESTANTS[name](course, lab, found, Path(folder))
+            seconds[name].append(took)
+            print(f"round {turn + 1}: {name:<20} {took:6.1f} s", file=sys.stderr)
         if not awarded[PLAIN] == awarded[OURS] == awarded[BARE]:
             raise SystemExit("the contestants award different points: no speed counts")
-    data = report(costs, args.students, args.cores)
+    data = report(seconds, args.students, args.cores)
     print(json.dumps(data, indent=1) if args.json else _table(data))
     return 0
 
 
-def report(costs: dict[str, list[Cost]], students: int, cores: int) -> dict[str, Any]:
+def report(seconds: dict[str, list[float]], students: int, cores: int) -> dict[str, Any]:
     """Submissions per minute, and how many times nbgrader's, each the median over rounds."""
     rows = {}
-    for name, found in costs.items():
-        times, busy = zip(*found, strict=True)
-        against = [plain[0] / ours for plain, ours in zip(costs[PLAIN], times, strict=True)]
+    for name, times in seconds.items():
+        against = [plain / ours for plain, ours in zip(seconds[PLAIN], times, strict=True)]
         rows[name] = {"seconds": [round(t, 2) for t in times],
-                      "processor_seconds": [round(t, 2) for t in busy],
                       "per_minute": round(60 * students / statistics.median(times), 1),
                       "times_nbgrader": round(statistics.median(against), 2)}
     return {"lab": LAB, "students": students, "cores": cores,
@@ -96,15 +85,14 @@ def report(costs: dict[str, list[Cost]], students: int, cores: int) -> dict[str,
 def _table(data: dict[str, Any]) -> str:
     lines = [f"{data['students']} submissions to {data['lab']} on {data['cores']} cores "
              f"(load average at the end: {data['load_average']})",
-             f"{'':<22}{'seconds':>9}{'processor s':>13}{'a minute':>10}{'ratio':>8}"]
+             f"{'':<22}{'seconds':>9}{'a minute':>10}{'ratio':>8}"]
     for name, row in data["contestants"].items():
-        seconds, busy = (statistics.median(row[key]) for key in ("seconds", "processor_seconds"))
-        lines.append(f"{name:<22}{seconds:>9.1f}{busy:>13.1f}"
+        lines.append(f"{name:<22}{statistics.median(row['seconds']):>9.1f}"
                      f"{row['per_minute']:>10.1f}{row['times_nbgrader']:>8.2f}")
     return "\n".join(lines)
 
 
-def _plain(course: Course, lab: Lab, found: list[Member], where: Path) -> tuple[Cost, Points]:
+def _plain(course: Course, lab: Lab, found: list[Member], where: Path) -> tuple[float, Points]:
     """nbgrader by itself, in a tree whose configuration file is as plain as can be."""
     config = labs.settings(where, lab)
     labs.write_source(lab, where)
@@ -124,40 +112,31 @@ def _plain(course: Course, lab: Lab, found: list[Member], where: Path) -> tuple[
 
 
 def _ours(course: Course, lab: Lab, found: list[Member], where: Path,
-          *flags: str) -> tuple[Cost, Points]:
+          *flags: str) -> tuple[float, Points]:
     write(where / "class", found)
     took = _run(["ironlaw_autograder.cli", "grade", "class", "--out", "out", "--root",
                  str(course.root), *flags], where)
     return took, _points(Gradebook(database.of(where / "out"), database.COURSE), lab, found)
 
 
-def _bare(course: Course, lab: Lab, found: list[Member], where: Path) -> tuple[Cost, Points]:
+def _bare(course: Course, lab: Lab, found: list[Member], where: Path) -> tuple[float, Points]:
     return _ours(course, lab, found, where, "--no-feedback")
 
 
-_CONTESTANTS: dict[str, Callable[[Course, Lab, list[Member], Path], tuple[Cost, Points]]] = {
+_CONTESTANTS: dict[str, Callable[[Course, Lab, list[Member], Path], tuple[float, Points]]] = {
     PLAIN: _plain, OURS: _ours, BARE: _bare}
 
 
-def _run(words: list[str], where: Path) -> Cost:
+def _run(words: list[str], where: Path) -> float:
     """What a Python module costs as a command in `where`; it must succeed."""
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    before, start = _processor(), time.monotonic()
+    start = time.monotonic()
     done = subprocess.run([sys.executable, "-m", *words], cwd=where, capture_output=True,
                           text=True, check=False, env={**os.environ, "PATH": paths})
     took = time.monotonic() - start
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(words)} failed:\n{done.stderr[-2_000:]}")
-    return took, _processor() - before
-
-
-def _processor() -> float:
-    """Processor seconds of every process that came from this one and has ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return took
 
 
 def _points(book: Gradebook, lab: Lab, found: list[Member]) -> Points:

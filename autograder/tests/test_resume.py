@@ -16,9 +16,10 @@ from typing import Any
 
 import psutil
 import pytest
+from ironlaw.errors import InputError
 from ironlaw_autograder.build.lab_source import label
 from ironlaw_autograder.course import Course
-from ironlaw_autograder.grading import work
+from ironlaw_autograder.grading import journal, work
 from ironlaw_autograder.grading.adapter import Classroom
 from ironlaw_autograder.grading.grade import Result, grade_folder
 from ironlaw_autograder.grading.journal import Journal
@@ -178,12 +179,16 @@ def test_a_damaged_journal_costs_no_more_than_judging_again(school: Class) -> No
 def test_a_mark_stays_while_the_answer_stays(school: Class) -> None:
     school.grade()
     school.mark("a", "explain", 1.5)
+    with school.room().gradebook() as book:
+        book.find_comment("explain", LAB, LAB, "a").manual_comment = "Well put."
+        book.db.commit()
     for options in ({}, {"fresh": True}, {"limits": Limits(cell_seconds=9.0)}):
         found = school.grade(**options)["a"]
         assert (found.score, found.waiting, found.marked) == (19.5, 0, {"explain": 1.5})
     school.hand_in("a", mfu="def mfu(*given):\n    return 'HALF'")  # another answer
     found = school.grade()["a"]
     assert (found.score, found.waiting, found.marked) == (10.5, 0, {"explain": 1.5})
+    assert "Well put." in str(gradebook(school.room())["a"])
     assert "1.5" in grades_csv(school.desk.lab, list(school.grade().values())).split("\n")[1]
 
 
@@ -282,6 +287,15 @@ def test_what_has_vanished_from_the_folder_is_written_again(school: Class) -> No
     assert school.room().graded("b").is_file()
 
 
+def test_two_graders_do_not_write_to_one_folder(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_PATIENCE_SECONDS", 0.0)
+    with journal.only_writer(school.out), pytest.raises(InputError, match="no other grader"):
+        school.grade()
+    assert len(school.grade()) == 3
+
+
 # The command itself, killed
 
 @pytest.mark.sandbox
@@ -334,7 +348,7 @@ def test_a_grader_that_is_stopped_and_killed_ends_where_one_left_alone_ends(
 # The command, for which the code is the same each time, even if somebody is editing it.
 GRADE = """
 import sys
-from ironlaw_autograder.grading import work
+from ironlaw_autograder.grading import journal, work
 work.fingerprint = lambda: "this code"
 from ironlaw_autograder.cli import main
 sys.exit(main(["grade", *sys.argv[1:]]))

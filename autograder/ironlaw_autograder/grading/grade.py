@@ -23,7 +23,7 @@ from ..judge.engine import Score
 from ..judge.limits import Limits
 from . import database, pool, work
 from .adapter import Classroom, GradingError
-from .journal import Journal, Written, answers
+from .journal import Journal, Written, answers, only_writer
 from .work import Marking, Outcome, Task
 
 # Takes tasks, course, lab, limits and whether to isolate; gives outcomes as they come.
@@ -94,7 +94,8 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
                        pages, taking)
     results: dict[str, Result] = {}
     nameless: list[Result] = []  # they come in their own order
-    with contextlib.closing(grading.results(submissions, runner, fresh)) as made:
+    with (only_writer(out),
+          contextlib.closing(grading.results(submissions, runner, fresh)) as made):
         for result in made:
             if result.student:
                 results[result.student] = result

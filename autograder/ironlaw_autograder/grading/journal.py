@@ -11,15 +11,21 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ironlaw.errors import InputError
 from nbformat import NotebookNode
 
 from ..build.lab_source import is_answer, label
 from .work import Outcome
+
+_PATIENCE_SECONDS = 3.0  # the workers of a grader that was killed follow it in a moment
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,32 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
+
+
+@contextlib.contextmanager
+def only_writer(root: Path) -> Iterator[None]:
+    """Hold `root` for this grader alone; a second one is refused while the first works."""
+    root.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl  # not on Windows
+
+    with open(root / "journal.lock", "w", encoding="utf-8") as file:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise InputError("out", str(root), "a folder that no other grader writes to",
+                                     "Wait until that one has ended, or name another folder "
+                                     "with --out.") from None
+                time.sleep(0.05)
+            except OSError:  # a file system that knows no locks
+                break
+        yield
 
 
 def answers(notebook: NotebookNode) -> dict[str, str]:
