@@ -177,4 +177,7 @@ def _launch_words(parts: StepParts, counted: float) -> str:
     if parts.busy_seconds is not None and counted < number * each:
         words += ("; the GPU was at work meanwhile, so only the stretches in which it was idle "
                   "count")
+    if parts.device_type == "mps":
+        words += ("; at most, since MPS starts one while it runs another and nothing tells when "
+                  "it was idle")
     return words

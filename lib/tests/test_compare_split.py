@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -69,6 +70,15 @@ def test_on_a_gpu_only_idle_time_is_due_to_launches() -> None:
         part = laid.row("floor_seconds").parts[0]
         assert part.amount == pytest.approx(due)
         assert ("was idle" in part.why) == (due < 1.6e-3)
+
+
+def test_on_a_mac_launches_count_at_most() -> None:
+    mac = dataclasses.replace(parts_of(), device_type="mps")
+    part = compare.lay(measurement(seconds=0.12), parts=[mac]).row("floor_seconds").parts[0]
+    assert part.amount == pytest.approx(1.6e-3)
+    assert "at most" in part.why
+    assert "at most" not in compare.lay(measurement(), parts=[parts_of()]).row(
+        "floor_seconds").parts[0].why
 
 
 def test_parts_of_another_step_are_refused() -> None:
