@@ -26,6 +26,7 @@ _CELL_METADATA = {"nbgrader", "tags", "jupyter", "deletable", "editable"}
 _NBGRADER = {"cell_type", "checksum", "grade", "grade_id", "locked", "points",
              "schema_version", "solution", "task"}
 _SHORTEST = 8  # a shorter line, such as `else:`, gives nothing away
+_LONG = 24  # a longer one stands in the open by no accident
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,13 @@ def _cell_leaks(cell: dict[str, Any], secrets: dict[str, str]) -> Iterator[str]:
     for mark in MARKS:
         if mark in source:
             yield f"still has the mark {mark!r}"
-    lines = {line.strip() for line in source.splitlines()}
+    lines = {bare for line in source.splitlines()
+             for bare in (line.strip(), line.strip("#>*-`~ \t"))}
     # Outside its source a cell may hide text in any other field.
     elsewhere = json.dumps({k: v for k, v in cell.items() if k != "source"}, ensure_ascii=False)
     for text, what in secrets.items():
-        if text in lines or json.dumps(text, ensure_ascii=False)[1:-1] in elsewhere:
+        within = len(text) >= _LONG and text in source  # also in a comment or a longer line
+        if text in lines or within or json.dumps(text, ensure_ascii=False)[1:-1] in elsewhere:
             yield f"contains {what}: {text[:60]!r}"
 
 
@@ -176,7 +179,8 @@ def _stale(where: Course, derived: dict[Path, str]) -> Iterator[Finding]:
 
 def _strays(where: Course, derived: dict[Path, str]) -> Iterator[Finding]:
     inside = [p for p in where.labs.rglob("*") if not p.is_dir() or p.is_symlink()]
-    inside += where.chapters.glob("*.ipynb")
+    inside += [p for p in where.chapters.rglob("*") if p.is_symlink() or (
+        p.is_file() and p.suffix != ".md" and p.parent != where.chapters / "images")]
     for path in sorted(set(inside) - set(derived)):
         if ".ipynb_checkpoints" not in path.parts:
             yield Finding(str(path.relative_to(where.root)), "",

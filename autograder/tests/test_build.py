@@ -199,6 +199,30 @@ PLANTED = {
                                 "", "foreign notebook metadata: answers"),
     "an output": (lambda nb: nb["cells"][1].update(execution_count=3),
                   "double", "outputs of a run"),
+    "an answer in a comment": (
+        lambda nb: nb["cells"][2]["source"].append("\n    # return x + x + 0"),
+        "check-double", "contains solution text"),
+    "an answer in a picture's place": (
+        lambda nb: nb["cells"][0].update(attachments={"a.png": {"text": "return x + x + 0"}}),
+        "doubling-1", "contains solution text"),
+    "an answer in a tag": (
+        lambda nb: nb["cells"][1]["metadata"].update(tags=["return x + x + 0"]),
+        "double", "contains solution text"),
+    "an answer in an output": (
+        lambda nb: nb["cells"][1].update(outputs=[{"text": "return x + x + 0"}]),
+        "double", "contains solution text"),
+    "a model answer": (lambda nb: nb["cells"][3]["source"].append(
+        "\nAdding a number to itself doubles it, says the model answer."), "why",
+        "contains solution text"),
+    "a hidden test within a line": (lambda nb: nb["cells"][2]["source"].append(
+        '\nx = """student.close("double(x)", student.call("double", 21.5), 43, tell=False)"""'),
+        "check-double", "contains a hidden test"),
+    "a rubric in metadata": (lambda nb: nb["cells"][3]["metadata"].update(
+        jupyter={"note": "One point for naming the secret criterion."}), "why",
+        "a rubric for graders"),
+    "a whole cell": (lambda nb: nb["cells"].insert(1, {
+        "id": "extra", "cell_type": "raw", "metadata": {}, "source": ["    return x + x + 0"]}),
+        "extra", "contains solution text"),
     "a mark": (lambda nb: nb["cells"][1]["source"].append("\n### BEGIN SOLUTION"),
                "double", "still has the mark"),
 }
@@ -217,12 +241,46 @@ def test_each_planted_leak_is_named_with_its_cell(
     assert any("differs from its source" in f.what for f in found)
 
 
-@pytest.mark.parametrize("name", ["answers.json", "lab_double-solution.ipynb", ".hidden"])
+@pytest.mark.parametrize("name", [
+    "labs/lab_double/answers.json", "labs/lab_double/lab_double-solution.ipynb",
+    "labs/lab_double/.hidden", "labs/key.csv", "labs/lab_double/img/key.png", "chapters/key.csv",
+    "chapters/img/solution.py",
+])
 def test_a_side_file_is_named(
     course: Course, shipped: str, lab: lab_source.Lab, name: str
 ) -> None:
-    (course.labs / "lab_double" / name).write_text("{}", encoding="utf-8")
-    assert f"labs/lab_double/{name}" in {f.file for f in findings(course, shipped, lab)}
+    place = course.root / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("{}", encoding="utf-8")
+    assert name in {f.file for f in findings(course, shipped, lab)}
+
+
+def test_a_link_to_the_solutions_is_named(
+    course: Course, shipped: str, lab: lab_source.Lab
+) -> None:
+    (course.labs / "all").symlink_to(course.solutions)
+    assert "labs/all" in {f.file for f in findings(course, shipped, lab)}
+
+
+KEYS = {
+    "the letter of a choice": ("answer-1-1", "answer_1_1 = 'A'"),
+    "the order of a list": ("answer-1-5", "answer_1_5 = [2, 4, 1, 3, 5]"),
+    "the verdict on a claim": ("answer-1-4", "answer_1_4 = False"),
+    "the check of a figure of one's own": (
+        "check-v1-1", 'check(lambda student: judge(student, "V1.1"), points=2)'),
+}
+
+
+@pytest.mark.parametrize("what", KEYS)
+def test_a_planted_key_of_a_question_is_named_with_its_cell(what: str) -> None:
+    name, key = KEYS[what]
+    lab = selfcheck_lab.lab(1)
+    made = json.loads(notebook.text(labs.release(lab)))
+    cell = next(cell for cell in made["cells"] if cell["id"] == name)
+    cell["source"] = [*cell["source"], f"\n# {key}"]
+    found = check.leaks("selfcheck", made, lab)
+    assert [f.what[:9] for f in found if f.cell == name] == ["contains "], found
+    assert {f.cell for f in found} <= {name, ""}
 
 
 def test_a_stale_missing_or_orphaned_chapter_is_named(
