@@ -152,6 +152,15 @@ def test_a_written_answer_is_marked_by_keyboard_and_the_total_follows(room: Room
     page.close()
 
 
+def test_the_form_grader_shows_a_mark_that_was_given_meanwhile(room: Room) -> None:
+    shown = "() => formgrader.grades.loaded && document.querySelector('#explain').value === '{}'"
+    for points in ("0.25", "0.75"):
+        assert main(["mark", str(room.out), "--student", "ada", "--points", points]) == 0
+        page = room.page(room.submission("ada"))
+        page.wait_for_function(shown.format(points))
+        page.close()
+
+
 def test_every_canary_is_alive_where_nothing_is_sanitised(room: Room) -> None:
     page = plain(room, hostile_markup.cells(alone=False))
     alive = fired(page)

@@ -19,6 +19,9 @@ from typing import Any
 import nbgrader
 from ironlaw.selfcheck import variants
 from jinja2 import pass_context
+from nbformat import NotebookNode
+from nbgrader.preprocessors import NbGraderPreprocessor
+from sqlalchemy.orm import close_all_sessions
 from traitlets.config import Config
 
 from ..build import notebook
@@ -92,12 +95,27 @@ def _form(config: Config) -> None:
     config.HTMLExporter.extra_template_basedirs = list(_TEMPLATES)
     config.HTMLExporter.extra_template_paths = [_NBGRADER]
     config.HTMLExporter.sanitize_html = True
-    config.HTMLExporter.preprocessors = [f"{_HERE}.safe_copy.SafePage"]
+    config.HTMLExporter.preprocessors = [f"{_HERE}.safe_copy.SafePage",
+                                         f"{_HERE}.front.FreshMarks"]
     config.HTMLExporter.filters = {
         "markdown2html": f"{_HERE}.front.markdown_for_marking",
         "clean_html": f"{_HERE}.front.clean_for_marking",
         "guarded": f"{_HERE}.front.guarded",
     }
+
+
+class FreshMarks(NbGraderPreprocessor):
+    """Has the form grader read its gradebook anew for each notebook that it shows.
+
+    It keeps one database session for as long as JupyterLab runs, which goes on showing a mark
+    as it was when first seen, also after `mark` or another marker has changed it.
+    """
+
+    def preprocess(self, nb: NotebookNode,
+                   resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        """The notebook as it is; sessions let go of what they remember and open again by use."""
+        close_all_sessions()
+        return nb, resources
 
 
 @pass_context
