@@ -86,13 +86,15 @@ def test_padding_takes_nothing_from_the_random_numbers_of_the_rest() -> None:
         assert GPT(TINY.shape, pad_vocab=True).token_embedding.weight.is_meta
 
 
+@pytest.mark.parametrize("loss_rows", [0, 10])
 def test_compiling_goes_through_torch_and_computes_the_same(
-    monkeypatch: pytest.MonkeyPatch
+    loss_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = torch.compile
     # Traced for real; the machine code alone is left out, which takes a minute.
     monkeypatch.setattr(torch, "compile", functools.partial(compiler, backend="aot_eager"))
-    plain, compiled = built(), built(compile=True)
+    config = TINY.replace(loss_rows=loss_rows)
+    plain, compiled = built(config), built(config, compile=True)
     assert (plain.compiled, compiled.compiled, compiled.not_compiled) == (False, True, "")
     tokens, targets = random_batches(TINY)[0]
     targets = targets.masked_fill(targets < 30, IGNORED)
@@ -120,6 +122,9 @@ def test_what_cannot_be_compiled_says_why_and_runs(monkeypatch: pytest.MonkeyPat
         assert expected in found
         assert bool(found) == bool(expected)
     assert "mps" in compiling.obstacle(full, "mps")
+    tiled = built(TINY.replace(attention="tiled"), compile=True)
+    assert not tiled.compiled
+    assert "written to be read" in tiled.not_compiled
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ the position after the last batch that was really used, whatever is ready beyond
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -131,7 +132,13 @@ def loader(source: Batches, start: int, workers: int, pinned: bool) -> DataLoade
         context.set_forkserver_preload([__name__])
     return DataLoader(_ByPosition(source), batch_size=None, num_workers=workers,
                       sampler=_Positions(start, source.batch), pin_memory=pinned,
-                      multiprocessing_context=context, prefetch_factor=PREFETCH, timeout=120)
+                      multiprocessing_context=context, prefetch_factor=PREFETCH, timeout=120,
+                      worker_init_fn=_leave_ctrl_c_to_the_trainer)
+
+
+def _leave_ctrl_c_to_the_trainer(worker: int) -> None:
+    """A terminal sends Ctrl-C to every process; the trainer still needs batches to stop safely."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def start_method() -> str:

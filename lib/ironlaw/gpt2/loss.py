@@ -14,7 +14,7 @@ What stays for backward is dx and dW, each as large as its tensor and no larger.
 recomputation this computes nothing twice.
 
 Source: the identity is textbook; doing it in the forward pass follows Hsu et al. 2024,
-"Liger Kernel: Efficient Triton Kernels for LLM Training", section 3.2.
+"Liger Kernel: Efficient Triton Kernels for LLM Training".
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ class _Slices(torch.autograd.Function):
 def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int,
             compute: torch.dtype, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The summed loss, and its gradients for `x` (in `compute`) and `weight` when `wanted`."""
-    x16, w16 = x.to(compute), weight.to(compute)
-    narrow = compute != torch.float32
+    xs, ws = x.to(compute), weight.to(compute)
+    narrow = compute.itemsize < 4
     buffer = x.new_empty((min(rows, len(x)), len(weight)), dtype=compute)
     total = x.new_zeros((), dtype=torch.float32)
-    dx = torch.empty_like(x16) if wanted else None
+    dx = torch.empty_like(xs) if wanted else None
     dw = torch.empty_like(weight) if wanted else None
     for first in range(0, len(x), rows):
         part = slice(first, min(first + rows, len(x)))
-        inputs, counts = x16[part], targets[part] != IGNORED
+        inputs, counts = xs[part], targets[part] != IGNORED
         places = targets[part].clamp(min=0).unsqueeze(1)  # an ignored one may be any
-        product = torch.mm(inputs, w16.t(), out=buffer[:len(inputs)])
+        product = torch.mm(inputs, ws.t(), out=buffer[:len(inputs)])
         logits = product.float() if narrow else product
         if bias is not None:
             logits += bias
@@ -106,10 +106,10 @@ def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, row
         if narrow:
             slopes = torch.mul(logits, share, out=product)
             del logits
-            torch.mm(slopes, w16, out=dx[part])
+            torch.mm(slopes, ws, out=dx[part])
         else:
             slopes = logits
-            torch.mm(slopes, w16, out=dx[part]).mul_(share)
+            torch.mm(slopes, ws, out=dx[part]).mul_(share)
             inputs = inputs * share
         if dw.dtype != compute:
             _put(dw, torch.mm(slopes.t(), inputs), first == 0)

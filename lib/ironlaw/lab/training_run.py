@@ -77,6 +77,7 @@ def measure(model: str | None = None, chosen: Plan | None = None) -> dict[str, R
     from ..gpt2.runtime import keep_freed_memory
 
     keep_freed_memory()  # before torch comes in
+    from ..gpt2 import progress
     from ..gpt2.settings import TrainSettings
     from ..measure.calibration import calibrate
     from ..measure.device import find, supports
@@ -97,7 +98,8 @@ def measure(model: str | None = None, chosen: Plan | None = None) -> dict[str, R
     with tempfile.TemporaryDirectory(prefix="ironlaw-lab-") as folder:
         settings = TrainSettings(run=config, steps=todo.steps, checkpoint_every=0,
                                  corpus=todo.corpus)
-        trained = train(settings, folder, device=here, profile=profile)
+        trained = train(settings, folder, device=here, profile=profile,
+                        on_progress=progress.reporter())
     training = dataclasses.replace(trained, checkpoint=None, reasons={
         **trained.reasons, "checkpoint": "The lab keeps the measurement, not the weights."})
     return {"profile": profile, "step": step, "training": training}

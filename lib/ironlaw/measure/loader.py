@@ -16,12 +16,10 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from ..errors import InputError, count
 from ..gpt2 import tokens
+from ..gpt2.feed import PREFETCH, start_method
 from ._torch import torch
 
 Transform: TypeAlias = Callable[[str], str]
-
-PREFETCH = 2
-"""Batches that each worker keeps ready, PyTorch's own default."""
 
 
 class TextBatches(IterableDataset[torch.Tensor]):
@@ -83,17 +81,6 @@ def clean(text: str) -> str:
             character = " "
         kept.append(character)
     return "".join(kept)
-
-
-def start_method() -> str:
-    """How workers start: never by forking this process, in which CUDA may be running.
-
-    A forked copy inherits CUDA's state and locks without the threads that serve them, and
-    hangs. "forkserver" forks from a clean process that has only imported; where the system
-    has none, "spawn" starts Python afresh.
-    """
-    known = multiprocessing.get_all_start_methods()
-    return "forkserver" if "forkserver" in known else "spawn"
 
 
 def loader(dataset: TextBatches, workers: int, *, pinned: bool,
