@@ -41,7 +41,7 @@ class Progress:
                              bar_format=_BAR, dynamic_ncols=True, smoothing=0.1)
         said = unusual(result)
         if said:
-            tqdm.write(_short(f"{result.student}: {said}"), file=self._stream)
+            tqdm.write(_short(f"{result.student or result.file}: {said}"), file=self._stream)
         self._bar.update(place - self._bar.n)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ def line(place: int, total: int, result: Result) -> str:
     """One result in one line."""
     passed = "waits for a person" if result.waiting else "all questions passed"
     said = tables.remarks(result) or passed
-    return (f"{place:>4}/{total}  {result.student:<24} {result.score:>5g}/{result.maximum:g}  "
+    return (f"{place:>4}/{total}  {result.student or result.file:<24} {result.score:>5g}/{result.maximum:g}  "
             f"{result.seconds:5.1f} s  {_short(said)}")
 
 

@@ -192,12 +192,12 @@ def _candidates(items: list[_Item], labs: Names[str],
     for whole, inside in others.items():
         if whole in have:
             continue
-        named = [item for item in inside if not item.folder]
+        named = sorted((i for i in inside if not i.folder), key=lambda item: item.parts)
         name = _named((named or inside)[0].parts, labs, roster, stamped)
         where = (named or inside)[0].parts if name.platform else whole
         candidate = _known(Candidate(where, name, problem=_no_notebook(named, name)), roster)
-        alone = len(inside) == 1 and not inside[0].folder and len(whole) == 1
-        if not alone or name.platform or candidate.enrolled:
+        on_top = len(named) == 1 and len(named[0].parts) == 1
+        if not on_top or name.platform or candidate.enrolled:
             found.append(candidate)
     yield from sorted(found, key=lambda candidate: candidate.parts)
 

@@ -97,7 +97,8 @@ def _one(group: list[Candidate], lab: str, graded: set[str], roster: Roster | No
     pool = _named_as_the_lab(_distinct(of_lab or readable), lab)
     problem = ""
     if not readable:
-        problem = "; ".join(dict.fromkeys(c.problem for c in group))
+        problem = (group[0].problem if len(group) == 1
+                   else "; ".join(f"{c.shown}: {c.problem}" for c in group))
         chosen, ordered = group[0], group[:1]
     elif len(pool) > 1 and graded and not of_lab:
         problem = (f"{len(pool)} notebooks were handed in, and none shows that it belongs to "
