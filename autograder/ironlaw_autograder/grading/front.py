@@ -86,6 +86,7 @@ def feedback(config: Config) -> None:
     config.GenerateFeedback.exporter_class = f"{_HERE}.pages.FeedbackPage"
     config.FeedbackPage.template_name = "feedback"
     config.FeedbackPage.extra_template_basedirs = list(_TEMPLATES)
+    config.FeedbackPage.preprocessors = []  # the form grader's are not for these pages
     config.FeedbackPage.sanitize_html = True
     config.FeedbackPage.filters = {"clean_html": f"{_HERE}.front.clean_for_marking"}
 
