@@ -96,6 +96,7 @@ def _on_cluster(args: argparse.Namespace) -> Runner:
     if args.workers is not None:
         raise InputError("workers", args.workers, "left out together with --scheduler",
                          "How many work at once is decided where the workers are started.")
+    cluster.require_isolation(not args.accept_risk)
     scheduler = cluster_scheduler.check(cluster_scheduler.Scheduler(
         args.scheduler, args.tls_ca_file, args.tls_cert, args.tls_key))
     return functools.partial(cluster.run, scheduler=scheduler,

@@ -29,6 +29,7 @@ from .work import Outcome, Task, failed
 if TYPE_CHECKING:
     from distributed import Future
 
+PATIENCE_SECONDS = 60.0  # a restarted worker is back in a few
 _INSPECT_SECONDS = 180.0  # the first import of everything, on a machine that is busy
 _LOOK_SECONDS = 1.0
 _TRIES = 2
@@ -36,7 +37,7 @@ _KEPT = "What is graded is kept: run the same command again and it goes on from 
 
 
 def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None = None, *,
-        scheduler: Scheduler, isolated: bool = True, patience: float = 60.0,
+        scheduler: Scheduler, isolated: bool = True, patience: float | None = None,
         notice: Callable[[str], None] = lambda text: None) -> Outcomes:
     """The outcomes of `tasks`, each as soon as it is there, from the workers of a cluster.
 
@@ -45,14 +46,21 @@ def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None =
 
     Every worker must have the grader's own course, tests and packages, and a sandbox that
     works; the first that lacks one of them is named before anything runs. Workers may come and
-    go: `notice` hears of one that cannot serve. Without any worker for `patience` seconds the
-    run ends with `UnavailableError`; what came before has been handed out.
+    go: `notice` hears of one that cannot serve. Without any worker for `patience` seconds (60)
+    the run ends with `UnavailableError`; what came before has been handed out.
     """
+    require_isolation(isolated)
+    return _Grader(check(scheduler), list(tasks), limits or Limits(),
+                   PATIENCE_SECONDS if patience is None else patience, notice,
+                   cluster_worker.identity(course, lab), {"lab": lab, "salt": course.salt})
+
+
+def require_isolation(isolated: bool) -> None:
+    """Refuse to run student code on a cluster without a sandbox: it could reach the scheduler,
+    and through it every worker."""
     if not isolated:
         raise InputError("accept_risk", True, "left out together with --scheduler",
                          "Workers run student code in their sandbox or not at all.")
-    return _Grader(check(scheduler), list(tasks), limits or Limits(), patience, notice,
-                   cluster_worker.identity(course, lab), lab)
 
 
 @dataclass
@@ -75,9 +83,10 @@ class _Grader:
     """The state of one run on a cluster."""
 
     def __init__(self, scheduler: Scheduler, tasks: list[Task], limits: Limits, patience: float,
-                 notice: Callable[[str], None], identity: dict[str, str], lab: str) -> None:
+                 notice: Callable[[str], None], identity: dict[str, str],
+                 what: dict[str, str]) -> None:
         self._tasks = tasks
-        self._lab = lab
+        self._what = what
         self._limits = limits
         self._identity = identity
         self._patience = patience
@@ -141,13 +150,13 @@ class _Grader:
         while not all(station.ready for station in self._stations.values()):
             list(self._arrived())
             self._admit()
-            if self._refused:
-                raise UnavailableError(
-                    "A worker", "; ".join(self._refused.values()) + ".",
-                    "Bring its checkout and packages to this one's state (binder/constraints.txt "
-                    "pins them), start it again, or leave it out.")
             if time.monotonic() > until:
                 raise self._deserted()
+        if self._refused:
+            raise UnavailableError(
+                "A worker", "; ".join(self._refused.values()) + ".",
+                "Bring its checkout and packages to this one's state (binder/constraints.txt "
+                "pins them), start it again, or leave it out.")
 
     def _admit(self) -> list[_Station]:
         """Have new workers looked at; returns those that have gone."""
@@ -160,7 +169,7 @@ class _Grader:
             if address not in self._stations and address not in self._refused:
                 station = _Station(address, max(1, threads), address)
                 self._stations[address] = station
-                self._send(station, None, cluster_worker.inspect, self._lab)
+                self._send(station, None, cluster_worker.inspect, json.dumps(self._what))
         gone = [station for address, station in self._stations.items() if address not in there]
         for station in gone:
             del self._stations[station.address]
@@ -203,8 +212,8 @@ class _Grader:
             self._give(station, self._todo.popleft())
 
     def _give(self, station: _Station, place: int) -> None:
-        order = {"task": self._tasks[place].to_json(), "identity": self._identity,
-                 "limits": asdict(self._limits)}
+        order = {**self._what, "task": self._tasks[place].to_json(),
+                 "identity": self._identity, "limits": asdict(self._limits)}
         station.flying[place] = self._send(station, place, cluster_worker.grade,
                                            json.dumps(order))
         # The limits bound a submission long before this, also the one that waits its turn.
@@ -246,11 +255,12 @@ class _Grader:
         except KilledWorker:
             self._adrift[place] = True
             return
-        except Exception as problem:
-            said = failed(self._tasks[place], f"worker {station.name}: "
-                          f"{type(problem).__name__}: {problem}").to_json()
+        except Exception as problem:  # Dask's own: nothing is raised by what it calls
+            said = {"broke": f"{type(problem).__name__}: {problem}"}
         del station.flying[place]
         station.alone = False
+        if "broke" in said:
+            said = failed(self._tasks[place], f"worker {station.name}: {said['broke']}").to_json()
         if "refused" in said:
             if station.address in self._stations:
                 self._refuse(station, str(said["refused"]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,7 +40,7 @@ class Scheduler:
 
 
 def check(scheduler: Scheduler) -> Scheduler:
-    """The scheduler with its address in full, once something listens there.
+    """The scheduler with its address in full, once one has answered there.
 
     Raises `InputError` for what can be seen to be wrong, `UnavailableError` for the rest.
     """
@@ -50,29 +50,20 @@ def check(scheduler: Scheduler) -> Scheduler:
         host, port = parts.hostname, parts.port or _PORT
     except ValueError:
         host, port = None, 0
-    if parts.scheme not in ("tcp", "tls") or not host or parts.path.strip("/"):
+    if parts.scheme not in ("tcp", "tls") or not host or " " in host or parts.path.strip("/"):
         raise InputError("scheduler", given, ALLOWED)
-    files = {"tls_ca_file": scheduler.tls_ca_file, "tls_cert": scheduler.tls_cert,
-             "tls_key": scheduler.tls_key}
-    for name, file in files.items():
-        if file is not None and not file.is_file():
-            raise InputError(name, str(file), "a PEM file that is there")
-    if any(files.values()) and not (all(files.values()) and parts.scheme == "tls"):
-        raise InputError("scheduler", given, "tls://HOST:PORT with --tls-ca-file, --tls-cert and "
-                         "--tls-key, or tcp://HOST:PORT with none of them")
+    _check_files(scheduler, parts.scheme)
     if importlib.util.find_spec("distributed") is None:
         raise UnavailableError("Dask's `distributed`", "--scheduler names a Dask cluster.",
                                "Install it: pip install 'distributed>=2023.5'.")
-    try:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
-    except OSError as problem:
-        raise UnavailableError(f"The scheduler at {given}", f"{problem}.", _START) from None
     shown = f"[{host}]" if ":" in host else host
-    return Scheduler(f"{parts.scheme}://{shown}:{port}", **files)
+    found = replace(scheduler, address=f"{parts.scheme}://{shown}:{port}")
+    _hear(found, host, port)
+    return found
 
 
 def connect(scheduler: Scheduler) -> Client:
-    """A connection to the scheduler, or `UnavailableError` soon."""
+    """A connection to the scheduler, which `check` has found."""
     from distributed import Client
 
     for name in ("distributed", "distributed.client"):  # what matters is told in our own words
@@ -81,17 +72,53 @@ def connect(scheduler: Scheduler) -> Client:
         return Client(scheduler.address, timeout=CONNECT_SECONDS, set_as_default=False,
                       security=_security(scheduler), name="ironlaw-grader")
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as problem:
-        raise UnavailableError(f"The scheduler at {scheduler.address}",
-                               f"what listens there did not answer as one ({problem}).",
+        raise _silent(scheduler, problem) from None
+
+
+def _check_files(scheduler: Scheduler, scheme: str) -> None:
+    files = {"tls_ca_file": scheduler.tls_ca_file, "tls_cert": scheduler.tls_cert,
+             "tls_key": scheduler.tls_key}
+    for name, file in files.items():
+        if file is not None and not file.is_file():
+            raise InputError(name, str(file), "a PEM file that is there")
+    if any(files.values()) and not (all(files.values()) and scheme == "tls"):
+        raise InputError("scheduler", scheduler.address, "tls://HOST:PORT with --tls-ca-file, "
+                         "--tls-cert and --tls-key, or tcp://HOST:PORT with none of them")
+
+
+def _hear(scheduler: Scheduler, host: str, port: int) -> None:
+    """See that a scheduler speaks there: it greets first, and Dask's client would wait for ever
+    for a greeting that does not come."""
+    context = None
+    if scheduler.address.startswith("tls:"):
+        context = _security(scheduler).get_connection_args("client").get("ssl_context")
+        if context is None:
+            raise InputError("scheduler", scheduler.address, "tcp://HOST:PORT unless certificates "
+                             "are named", "Add --tls-ca-file, --tls-cert and --tls-key.")
+    try:
+        line = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+    except OSError as problem:
+        raise UnavailableError(f"The scheduler at {scheduler.address}", f"{problem}.",
                                _START) from None
+    try:
+        with line, context.wrap_socket(line) if context else line as talk:
+            if not talk.recv(1):
+                raise ConnectionError("it hung up")
+    except OSError as problem:
+        raise _silent(scheduler, problem) from None
 
 
-def _security(scheduler: Scheduler) -> Security | None:
+def _silent(scheduler: Scheduler, problem: Exception) -> UnavailableError:
+    return UnavailableError(f"The scheduler at {scheduler.address}",
+                            f"what listens there did not answer as one ({problem}).", _START)
+
+
+def _security(scheduler: Scheduler) -> Security:
+    """The files that were named, or else what Dask's own configuration says."""
     from distributed import Security
 
     if scheduler.tls_cert is None:
-        return None  # Dask's own configuration decides
+        return Security()
     return Security(tls_ca_file=str(scheduler.tls_ca_file), require_encryption=True,
                     tls_client_cert=str(scheduler.tls_cert),
                     tls_client_key=str(scheduler.tls_key))
-

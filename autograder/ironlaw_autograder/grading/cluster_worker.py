@@ -31,12 +31,12 @@ _lock = threading.Lock()
 _idle: dict[str, list[Worker]] = {}
 
 
-def checkout() -> Course:
+def checkout(salt: str) -> Course:
     """The course around the folder where this process started, or around this package."""
     try:
-        return find()
+        return find(None, salt)
     except IronlawError:
-        return find(Path(__file__).parent)
+        return find(Path(__file__).parent, salt)
 
 
 def identity(course: Course, lab: str) -> dict[str, str]:
@@ -54,40 +54,49 @@ def identity(course: Course, lab: str) -> dict[str, str]:
     return found
 
 
-def inspect(lab: str) -> str:
+def inspect(order: str) -> str:
     """This worker's identity and whether its sandbox works, as JSON."""
+    given = json.loads(order)
     said: dict[str, Any] = {"host": socket.gethostname(), "process": os.getpid()}
     try:
-        said["identity"] = identity(checkout(), lab)
+        said["identity"] = identity(checkout(given["salt"]), given["lab"])
         reason = sandbox.problem()
         if reason is not None:
-            said["problem"] = f"{reason} {sandbox.next_step(reason)}"
+            said["problem"] = f"{reason} `ironlaw-autograder sandbox` there says what to do"
     except Exception as problem:  # whatever it is, the grader must hear it
         said["problem"] = f"{type(problem).__name__}: {problem}"
     return json.dumps(said)
 
 
 def grade(order: str) -> str:
-    """The outcome of one order, or why it was refused, as JSON."""
-    given = json.loads(order)
-    course, lab = checkout(), given["task"]["lab"]
+    """The outcome of one order, or why it was refused or broke off, as JSON.
+
+    Nothing is raised: an exception would be pickled, and not every one can be.
+    """
+    try:
+        return json.dumps(_graded(json.loads(order)))
+    except BaseException as problem:
+        return json.dumps({"broke": f"{type(problem).__name__}: {problem}"[:2_000]})
+
+
+def _graded(order: dict[str, Any]) -> dict[str, Any]:
+    course, lab = checkout(order["salt"]), order["task"]["lab"]
     mine = identity(course, lab)
-    if mine != given["identity"]:  # the checkout changed since this worker was looked at
-        return json.dumps({"refused": difference(given["identity"], mine)})
-    limits = Limits(**given["limits"])
-    kind = json.dumps([lab, mine, given["limits"]])
+    if mine != order["identity"]:  # the checkout changed since this worker was looked at
+        return {"refused": difference(order["identity"], mine)}
+    kind = json.dumps([lab, course.salt, mine, order["limits"]])
     try:
-        worker = _taken(kind) or Worker(course, lab, limits, isolated=True)
+        worker = _taken(kind) or Worker(course, lab, Limits(**order["limits"]), isolated=True)
     except IronlawError as problem:
-        return json.dumps({"refused": str(problem)})
+        return {"refused": str(problem)}
     try:
-        outcome = worker.grade(Task.from_json(given["task"])).to_json()
+        outcome = worker.grade(Task.from_json(order["task"])).to_json()
     except BaseException:
         worker.close()
         raise
     with _lock:
         _idle.setdefault(kind, []).append(worker)
-    return json.dumps(outcome)
+    return outcome
 
 
 def release() -> None:
