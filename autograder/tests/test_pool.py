@@ -20,7 +20,9 @@ from ironlaw_autograder.course import Course
 from ironlaw_autograder.grading import pool, work
 from ironlaw_autograder.grading.work import Marking, Outcome, Task
 from ironlaw_autograder.intake import read_notebook
-from ironlaw_autograder.judge import slots
+from ironlaw_autograder.judge import slots, watch
+from ironlaw_autograder.judge.channel import Channel
+from ironlaw_autograder.judge.kernel import Kernel
 from ironlaw_autograder.judge.limits import Limits
 from ironlaw_autograder.simulate.submissions import Desk
 from nbformat import NotebookNode
@@ -237,6 +239,48 @@ def test_a_sandbox_ends_with_its_worker(
     assert gone(theirs)
 
 
+def test_what_fails_once_in_the_grader_itself_is_tried_again_and_named_if_it_fails_again(
+    course: Course, marking: Marking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.use_marking(course, marking)
+    falls = [OSError("out of everything")]
+
+    def judged(*given: Any) -> Outcome:
+        if falls:
+            raise falls.pop()
+        return Outcome("a", "judged")
+
+    monkeypatch.setattr(work, "judged", judged)
+    worker = work.Worker(course, LAB, isolated=False)
+    assert worker.grade(Task("a", LAB, "{}")).notebook == "judged"
+    falls = [OSError("out of everything"), OSError("and again")]
+    found = worker.grade(Task("a", LAB, "{}"))
+    assert found.problem == "could not be graded: OSError: out of everything"
+    assert "Traceback" in found.events[0]
+    worker.close()
+
+
+@pytest.mark.sandbox
+def test_a_sandbox_that_starts_slowly_is_not_blamed_for_the_machines_files(
+    marking: Marking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_PAUSE", 0.0)  # look at every chance
+    plain = Channel.receive
+
+    def receive(self: Channel, seconds: float) -> Any:
+        if self.watch is not None:
+            self.watch(self._process.pid)
+        return plain(self, seconds)
+
+    monkeypatch.setattr(Channel, "receive", receive)
+    monkeypatch.setattr(Channel, "_pump", lambda self, wait, pump=Channel._pump: pump(
+        self, min(wait, 0.001)))
+    for _ in range(2):
+        kernel = Kernel(marking.lab.blocked, Limits())
+        assert kernel.run("1 + 1", 5.0).status == "ok"
+        kernel.close()
+
+
 # Slots
 
 NOBODY = 231_900  # a user who runs nothing
@@ -244,7 +288,9 @@ NOBODY = 231_900  # a user who runs nothing
 HOLD = """
 import sys
 from pathlib import Path
-from ironlaw_autograder.judge import slots
+from ironlaw_autograder.judge import slots, watch
+from ironlaw_autograder.judge.channel import Channel
+from ironlaw_autograder.judge.kernel import Kernel
 held = slots.locked(Path(sys.argv[1]), int(sys.argv[2]))
 print(held.number, flush=True)
 sys.stdin.read()

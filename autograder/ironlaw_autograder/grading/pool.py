@@ -28,8 +28,8 @@ from ..judge.limits import Limits
 from .work import Outcome, Task, Worker, failed, marking
 
 _TRIES = 2
-# One task in work and some that wait: no worker waits for a grader that is busy with writing.
-_IN_HAND = 4
+# One task in work and one that waits: no worker waits for a grader that is busy with writing.
+_IN_HAND = 2
 _PR_SET_PDEATHSIG = 1
 
 
@@ -133,7 +133,7 @@ class _Pool:
         self._hands = []
 
     def _hand_out(self) -> None:
-        """One task for each worker, then a second ..., as long as there are more than workers."""
+        """One task for each worker, then a second while there are more tasks than workers."""
         while self._todo and len(self._hands) < self._workers:
             self._hands.append(self._hand())
             self._hands[-1].give(self._todo.popleft(), self._patience)

@@ -144,13 +144,18 @@ class Worker:
         self._engine = Engine(limits, slot, isolated=isolated)
 
     def grade(self, task: Task) -> Outcome:
-        """The outcome of one task; a failure of the grader's own is an outcome too."""
+        """The outcome of one task; a failure of the grader's own is an outcome too.
+
+        It is tried twice: a machine that is short of everything may fail to start a sandbox.
+        """
         start = time.monotonic()
-        try:
-            made = judged(self._marking, self._engine, task)
-        except Exception as problem:  # one submission must never stop the others
-            made = failed(task, f"{type(problem).__name__}: {problem}",
-                          traceback.format_exc()[-3_000:])
+        for _ in range(2):
+            try:
+                made = judged(self._marking, self._engine, task)
+                break
+            except Exception as problem:  # one submission must never stop the others
+                made = failed(task, f"{type(problem).__name__}: {problem}",
+                              traceback.format_exc()[-3_000:])
         made.seconds = round(time.monotonic() - start, 2)
         return made
 

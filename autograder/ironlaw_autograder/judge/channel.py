@@ -53,10 +53,12 @@ class Text:
 
 
 class Channel:
-    """A child process with a socket for frames and pipes for what it prints."""
+    """A child process with a socket for frames and pipes for what it prints.
 
-    def __init__(self, words: list[str], settle: Callable[[int], list[str]], text_limit: int,
-                 watch: Callable[[int], None] | None = None, *,
+    `watch`, once set, is called with the process's id while an answer is awaited.
+    """
+
+    def __init__(self, words: list[str], settle: Callable[[int], list[str]], text_limit: int, *,
                  environment: dict[str, str] | None = None, folder: str | None = None,
                  max_header: int = frames.MAX_HEADER) -> None:
         ours, theirs = socket.socketpair()
@@ -70,7 +72,7 @@ class Channel:
         ours.setblocking(False)
         self._socket = ours
         self._reader = frames.Reader(max_header)
-        self._watch = watch
+        self.watch: Callable[[int], None] | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(ours, selectors.EVENT_READ, None)
         for pipe, text in ((self._process.stdout, self.stdout),
@@ -113,8 +115,8 @@ class Channel:
             if left <= 0:
                 raise LostError("time")
             self._pump(min(left, 0.1))
-            if self._watch is not None:
-                self._watch(self._process.pid)
+            if self.watch is not None:
+                self.watch(self._process.pid)
 
     def drain(self) -> None:
         """Collect what was printed before the last frame."""

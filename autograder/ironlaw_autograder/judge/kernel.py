@@ -49,9 +49,9 @@ class Kernel:
         self._folder = None if isolated else tempfile.TemporaryDirectory(prefix="ironlaw-open-")
         self._channel = (
             Channel(sandbox.command(blocked, limits.disk_bytes), settle,
-                    limits.output_characters, Watch(limits, sandbox.PRIVATE), environment={})
+                    limits.output_characters, environment={})
             if self._folder is None else
-            Channel([], settle, limits.output_characters, Watch(limits, ()),
+            Channel([], settle, limits.output_characters,
                     environment=sandbox.open_environment(self._folder.name),
                     folder=self._folder.name))
         self._number = 0
@@ -61,6 +61,8 @@ class Kernel:
             said = self._channel.stderr.take()[-500:]
             self._channel.close()
             raise RuntimeError(f"the sandbox did not start ({lost.reason}): {said}") from None
+        # Not before: while bubblewrap sets up, its private folders are still the machine's own.
+        self._channel.watch = Watch(limits, sandbox.PRIVATE if isolated else ())
 
     def run(self, source: str, seconds: float) -> CellRun:
         """Run one cell; text that it prints is kept up to the limit."""
