@@ -21,7 +21,6 @@ from ironlaw_autograder.grading import pool, work
 from ironlaw_autograder.grading.work import Marking, Outcome, Task
 from ironlaw_autograder.intake import read_notebook
 from ironlaw_autograder.judge import slots, watch
-from ironlaw_autograder.judge.channel import Channel
 from ironlaw_autograder.judge.kernel import Kernel
 from ironlaw_autograder.judge.limits import Limits
 from ironlaw_autograder.simulate.submissions import Desk
@@ -261,24 +260,24 @@ def test_what_fails_once_in_the_grader_itself_is_tried_again_and_named_if_it_fai
 
 
 @pytest.mark.sandbox
-def test_a_sandbox_that_starts_slowly_is_not_blamed_for_the_machines_files(
+def test_a_sandbox_is_not_measured_before_it_stands(
     marking: Marking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "_PAUSE", 0.0)  # look at every chance
-    plain = Channel.receive
+    """Until then its folders are the machine's own, and full."""
+    looks: list[int] = []
+    plain = watch.measure
 
-    def receive(self: Channel, seconds: float) -> Any:
-        if self.watch is not None:
-            self.watch(self._process.pid)
-        return plain(self, seconds)
+    def measure(root: int, folders: tuple[str, ...]) -> watch.Use:
+        looks.append(root)
+        return plain(root, folders)
 
-    monkeypatch.setattr(Channel, "receive", receive)
-    monkeypatch.setattr(Channel, "_pump", lambda self, wait, pump=Channel._pump: pump(
-        self, min(wait, 0.001)))
-    for _ in range(2):
-        kernel = Kernel(marking.lab.blocked, Limits())
-        assert kernel.run("1 + 1", 5.0).status == "ok"
-        kernel.close()
+    monkeypatch.setattr(watch, "measure", measure)
+    monkeypatch.setattr(watch, "_PAUSE", 0.0)
+    kernel = Kernel(marking.lab.blocked, Limits())
+    assert looks == []
+    assert kernel.run("import time; time.sleep(0.3)", 5.0).status == "ok"
+    assert looks != []
+    kernel.close()
 
 
 # Slots
@@ -289,7 +288,6 @@ HOLD = """
 import sys
 from pathlib import Path
 from ironlaw_autograder.judge import slots, watch
-from ironlaw_autograder.judge.channel import Channel
 from ironlaw_autograder.judge.kernel import Kernel
 held = slots.locked(Path(sys.argv[1]), int(sys.argv[2]))
 print(held.number, flush=True)
