@@ -55,7 +55,8 @@ def line(place: int, total: int, result: Result) -> str:
     """One result in one line."""
     passed = "waits for a person" if result.waiting else "all questions passed"
     said = tables.remarks(result) or passed
-    return (f"{place:>4}/{total}  {result.student or result.file:<24} {result.score:>5g}/{result.maximum:g}  "
+    who = result.student or result.file
+    return (f"{place:>4}/{total}  {who:<24} {result.score:>5g}/{result.maximum:g}  "
             f"{result.seconds:5.1f} s  {_short(said)}")
 
 
