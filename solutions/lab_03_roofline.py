@@ -205,7 +205,8 @@ check(visible)
 def hidden(student):
     from ironlaw.predict import roofline as reference
     for intensity, peak, bandwidth in ((0.25, 2.1e11, 2.4e10), (8.75, 2.1e11, 2.4e10),
-                                       (8.7, 2.1e11, 2.4e10), (1e4, 6.5e13, 3.2e11)):
+                                       (8.7, 2.1e11, 2.4e10), (60.0, 2.1e11, 2.4e10),
+                                       (190.0, 6.5e13, 3.2e11), (1e4, 6.5e13, 3.2e11)):
         got = student.call("attainable", intensity, peak, bandwidth)
         want = reference.attainable(intensity, peak, bandwidth)
         student.close("attainable for an operation that you have not seen", got, want, tell=False)

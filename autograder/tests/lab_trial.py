@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ironlaw.lab import checking
-from ironlaw_autograder.build import lab_source
+from ironlaw_autograder.build import lab_source, labs
 from ironlaw_autograder.build.lab_source import label
 from ironlaw_autograder.course import Course
 from ironlaw_autograder.grading.preprocessors import Marking
@@ -33,12 +33,16 @@ class Trial:
         graded = engine.grade(restored, self.marking.stubs, self.marking.lab.blocked)
         return {score.grade_id: score.points for score in graded.scores}
 
-    def plainly(self, notebook: NotebookNode, patch: pytest.MonkeyPatch) -> dict[str, float]:
-        """Points as one kernel without isolation gives them: a check that raises earns nothing."""
+    def plainly(self, notebook: NotebookNode, patch: pytest.MonkeyPatch,
+                template: NotebookNode | None = None) -> dict[str, float]:
+        """Points as one kernel without isolation gives them: a check that raises earns nothing.
+
+        `template` is the lab with its hidden tests, unless another is given.
+        """
         patch.setenv("NBGRADER_EXECUTION", "autograde")
         names: dict[str, Any] = {"__name__": "__main__"}
         points: dict[str, float] = {}
-        for cell in restore(self.marking.template, notebook).notebook.cells:
+        for cell in restore(template or self.marking.template, notebook).notebook.cells:
             if cell.cell_type != "code":
                 continue
             meta = label(cell)
@@ -77,3 +81,14 @@ class Trial:
     def fewest_refusals(self) -> dict[str, int]:
         """How many mutants each check refuses."""
         return {name: sum(name in m.refused for m in self.mutants) for name in self.desk.points()}
+
+    def caught_by_hidden_tests_alone(self, patch: pytest.MonkeyPatch) -> dict[str, int]:
+        """For each check with a hidden test: mutants that its visible part lets pass."""
+        open_part = labs.release(self.lab)
+        found = {label(cell)["grade_id"]: 0 for cell in self.lab.source.cells
+                 if "BEGIN HIDDEN TESTS" in cell.source}
+        for mutant in self.mutants:
+            points = self.plainly(self.desk.mutant(mutant), patch, open_part)
+            for name in found:
+                found[name] += name in mutant.refused and points[name] > 0
+        return found

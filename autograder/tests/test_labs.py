@@ -45,6 +45,14 @@ def test_every_check_refuses_at_least_three_plausible_answers(lab: str) -> None:
     assert min(refused.values()) >= 3, refused
 
 
+@pytest.mark.parametrize("lab", LABS)
+def test_every_hidden_test_refuses_an_answer_that_the_visible_one_lets_pass(
+    lab: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caught = trial_of(lab).caught_by_hidden_tests_alone(monkeypatch)
+    assert min(caught.values()) >= 1, caught
+
+
 @pytest.mark.parametrize(("lab", "mutant"), MISTAKES, ids=named)
 def test_a_plausible_mistake_is_refused_where_it_is_made_and_nowhere_else(
     lab: str, mutant: Mutant, monkeypatch: pytest.MonkeyPatch
