@@ -228,6 +228,19 @@ def test_grading_names_a_bad_database_before_it_judges(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_server_that_has_gone_is_named_when_marking_goes_on(
+    tmp_path: Path, course: Course, desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.remember(tmp_path, "postgresql+psycopg://ada:secret@127.0.0.1:1/grades")
+    with pytest.raises(InputError, match="Start the server"):
+        Classroom(tmp_path, course, desk.lab)
+    for words in (["feedback", str(tmp_path), "--root", str(ROOT)], ["mark", str(tmp_path)]):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert "ada@127.0.0.1:1/grades" in said
+        assert "Start the server" in said
+
+
 def test_a_damaged_memory_of_the_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "database.json").write_text("{}")
     with pytest.raises(InputError, match="Grade again with --database"):

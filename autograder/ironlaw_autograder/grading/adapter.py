@@ -78,7 +78,7 @@ class Classroom:
         self.root = root.resolve()
         self.lab = lab
         self._config = labs.settings(self.root, lab)
-        self._database = url or database.of(self.root)
+        self._database = url or database.reachable(self.root)
         self._config.CourseDirectory.db_url = self._database
         # A server that checks foreign keys refuses nbgrader's own default, an empty name.
         self._config.CourseDirectory.course_id = database.COURSE

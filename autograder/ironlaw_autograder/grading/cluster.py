@@ -101,6 +101,7 @@ class _Grader:
         self._adrift: dict[int, bool] = {}
         self._events: queue.SimpleQueue[tuple[_Station, int | None, Future]] = queue.SimpleQueue()
         self._left = len(tasks)
+        self._begun = False
         self._client = connect(scheduler)
         self._stream = self._outcomes()
         try:
@@ -124,6 +125,7 @@ class _Grader:
     def _outcomes(self) -> Iterator[Outcome]:
         if self._left:
             self._gather_stations()
+        self._begun = True
         seen = time.monotonic()
         while self._left:
             yield from self._look()
@@ -150,8 +152,9 @@ class _Grader:
         while not all(station.ready for station in self._stations.values()):
             list(self._arrived())
             self._admit()
-            if time.monotonic() > until:
-                raise self._deserted()
+            for station in list(self._stations.values()):
+                if not station.ready and time.monotonic() > until:
+                    self._refuse(station, f"no answer for {_INSPECT_SECONDS:g} s")
         if self._refused:
             raise UnavailableError(
                 "A worker", "; ".join(self._refused.values()) + ".",
@@ -194,7 +197,8 @@ class _Grader:
     def _refuse(self, station: _Station, reason: str) -> None:
         del self._stations[station.address]
         self._refused[station.address] = f"{station.name}: {reason}"
-        self._notice(f"worker left out: {self._refused[station.address]}")
+        if self._begun:
+            self._notice(f"worker left out: {self._refused[station.address]}")
 
     # Submissions
 

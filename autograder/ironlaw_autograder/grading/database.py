@@ -51,9 +51,7 @@ def settle(root: Path, given: str | None) -> str:
 
     From now on the folder remembers it, without its password.
     """
-    url = check(given) if given is not None else of(root)
-    if given is None and url != default(root):
-        url = check(url)
+    url = check(given) if given is not None else reachable(root)
     remember(root, url)
     return url
 
@@ -108,6 +106,12 @@ def of(root: Path) -> str:
     except (ValueError, KeyError, TypeError, ArgumentError):
         raise InputError("database", str(root / _FILE), 'a JSON file of the form {"url": "..."}',
                          "Grade again with --database URL to write it afresh.") from None
+
+
+def reachable(root: Path) -> str:
+    """As `of`, once a database that lies elsewhere has answered; raises as `check` does."""
+    url = of(root)
+    return url if url == default(root) else check(url)
 
 
 def shown(url: URL | str) -> str:

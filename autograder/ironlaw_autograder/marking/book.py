@@ -69,7 +69,7 @@ class Book:
                                      and not (self.out / "gradebook.db").is_file()):
             raise InputError("out", str(out), "a folder that `grade` has filled",
                              "It is the folder with grades.csv in it.")
-        self._url = url
+        self._url = database.reachable(self.out)
         with self._open() as book:
             labs = sorted(assignment.name for assignment in book.assignments)
         if lab is None and len(labs) != 1:
