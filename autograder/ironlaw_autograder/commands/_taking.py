@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..build import notebook
 from ..intake import roster
 from ..intake.late import Dates
 from ..intake.settle import ATTEMPTS
 from ..intake.taking import Taking
-
-ROSTER = "roster.csv"  # a copy in the graded folder, of the list that was used last
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +34,9 @@ def taking(args: argparse.Namespace, out: Path) -> Taking:
     Grading again after a corrected test must not change who is who, nor who was late, because
     a flag was forgotten. A file is read here, so that a slip in it is told at once.
     """
-    kept = out / ROSTER
+    kept = out / roster.FILE
     file = args.roster or (kept if kept.is_file() else None)
     found = roster.read(file) if file else None
-    if args.roster and not (kept.exists() and kept.samefile(args.roster)):
-        notebook.write_if_changed(kept, args.roster.read_text(encoding="utf-8"))
     if args.due is None and args.extensions is None and args.late is None:
         dates = Dates.remembered(out)
     else:

@@ -28,7 +28,7 @@ from traitlets.config import Config
 from ..build import labs, notebook
 from ..build.lab_source import Lab
 from ..course import Course
-from ..intake import late
+from ..intake import late, roster
 from ..intake.settle import Submission
 from ..intake.taking import Taking
 from . import database, front, preprocessors
@@ -104,7 +104,9 @@ class Classroom:
             labs.generate(self.lab, Config(self._config))
 
     def expect(self, taking: Taking) -> None:
-        """Enter the class list and the due date, and note what lateness costs."""
+        """Enter the class list and the due date, and note both for the next time."""
+        if taking.roster is not None:
+            notebook.write_if_changed(self.root / roster.FILE, taking.roster.text)
         dated = late.write(self.root, taking.dates, self.lab.points)
         late.configure(self._config, self.root)
         with self.sitting(), at_peace(), self.gradebook() as book:

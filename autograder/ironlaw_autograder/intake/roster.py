@@ -34,6 +34,8 @@ _COLUMNS = {
     "last": ("last name", "lastname", "surname", "family name"),
     "submitted": ("submitted", "submitted at", "last modified (submission)"),
 }
+FILE = "roster.csv"  # in a graded folder: the list that was used last
+
 _IDS = ("id", "login", "email", "number", "lms")
 _CANVAS = {"student", "id", "section"}
 _NO_PERSON = {"points possible", "student, test", "test student"}
@@ -56,10 +58,14 @@ class Enrolled:
 
 @dataclass(frozen=True)
 class Roster:
-    """The class by every id; `said` is what an instructor should know about the table."""
+    """The class by every id; `said` is what an instructor should know about the table.
+
+    `text` is the table as it was read.
+    """
 
     students: tuple[Enrolled, ...]
     said: tuple[str, ...] = ()
+    text: str = field(default="", repr=False)
     _by_key: dict[str, dict[str, Enrolled]] = field(default_factory=dict, repr=False)
     _by_name: dict[str, Enrolled] = field(default_factory=dict, repr=False)
 
@@ -109,10 +115,10 @@ def read(path: Path) -> Roster:
                          "email, SIS Login ID, Email address or ID number")
     if unread:
         said.append(f"{path.name}: {unread} hand-in times could not be read and count as unknown")
-    return _indexed(students, said)
+    return _indexed(students, said, path.read_text(encoding="utf-8"))
 
 
-def _indexed(students: list[Enrolled], said: list[str]) -> Roster:
+def _indexed(students: list[Enrolled], said: list[str], table: str) -> Roster:
     twice = [name for name, count in Counter(key(s.id) for s in students).items() if count > 1]
     if twice:
         raise InputError("roster", sorted(twice), "a table with one line per student",
@@ -134,7 +140,7 @@ def _indexed(students: list[Enrolled], said: list[str]) -> Roster:
             names.setdefault(text, set()).add(student.id)
     by_id = {student.id: student for student in students}
     by_name = {text: by_id[min(ids)] for text, ids in names.items() if len(ids) == 1}
-    return Roster(tuple(students), tuple(said), by_key, by_name)
+    return Roster(tuple(students), tuple(said), table, by_key, by_name)
 
 
 def _names(student: Enrolled) -> set[str]:

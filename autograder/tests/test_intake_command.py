@@ -1,0 +1,100 @@
+"""`grade` from a platform's archive to the table: class list, lateness, and grading again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handed_in import archive
+from ironlaw_autograder.build.lab_source import Lab
+from ironlaw_autograder.cli import main
+from ironlaw_autograder.course import Course
+from ironlaw_autograder.grading.adapter import Classroom
+from ironlaw_autograder.simulate.submissions import Desk
+
+CLASS = """Student,ID,SIS User ID,SIS Login ID,Section,Submitted
+    Points Possible,,,,,
+"Lovelace, Ada",11,S1,ada,A,2026-10-01T21:00:00+00:00
+"Hopper, Grace",12,S2,grace,A,2026-10-03T21:00:00+00:00
+"Noether, Emmy",14,S4,emmy,A,
+"""
+DUE = ["--due", "2026-10-01T23:59+02:00", "--late", "10%"]
+
+
+def rows(out: Path) -> dict[str, dict[str, str]]:
+    text = (out / "grades.csv").read_text(encoding="utf-8-sig")
+    return {row["student"] or row["file"]: row for row in csv.DictReader(text.splitlines())}
+
+
+@pytest.mark.sandbox
+def test_a_canvas_download_from_archive_to_table_and_again(
+    course: Course, desk: Desk, lab_01: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def file(notebook: Any) -> bytes:
+        return json.dumps(notebook).encode()
+
+    package = archive(tmp_path / "download.zip", {
+        "lovelaceada_11_900_lab_01_iron_law.ipynb": file(desk.untouched()),
+        "lovelaceada_11_901_lab_01_iron_law-1.ipynb": file(desk.reference()),
+        "hoppergrace_LATE_12_902_lab_01_iron_law.ipynb": file(desk.reference()),
+        "lab_01 (1).ipynb": file(desk.reference({"mfu": "mfu = None"}))})
+    (tmp_path / "class.csv").write_text(CLASS, encoding="utf-8")
+    (tmp_path / "more.csv").write_text("id,due\nnobody,2026-10-05T00:00Z\n", encoding="utf-8")
+    before = package.read_bytes()
+    out = tmp_path / "download-graded"
+    words = ["grade", str(package), "--root", str(course.root), "--workers", "1"]
+
+    assert main([*words, *DUE, "--roster", str(tmp_path / "class.csv"), "--extensions",
+                 str(tmp_path / "more.csv")]) == 0
+    said = capsys.readouterr()
+    assert "note: extensions for nobody here: nobody" in said.err
+    assert "changed" not in said.out
+    found = rows(out)
+    assert {who: row["score"] for who, row in found.items()} == {
+        "ada": "18", "grace": "14", "emmy": "0", "lab_01 (1).ipynb": "0"}
+    assert "set aside: lovelaceada_11_900" in found["ada"]["remarks"]
+    assert "late by 1 d 23 h" in found["grace"]["remarks"]
+    assert "4 points taken off for lateness" in found["grace"]["remarks"]
+    assert found["emmy"]["remarks"] == "nothing handed in"
+    assert "does not say whose it is" in found["lab_01 (1).ipynb"]["remarks"]
+    page = next((out / "feedback" / "grace").rglob("*.html")).read_text(encoding="utf-8")
+    assert "after 4 taken off for lateness" in page
+    with Classroom(out, course, lab_01).gradebook() as book:
+        assert {s.id for s in book.students} == {"ada", "grace", "emmy"}
+        assert book.find_student("grace").lms_user_id == "12"
+        assert {s.student.id for s in book.assignment_submissions(lab_01.name)} == {"ada", "grace"}
+
+    # Forgetting every flag changes neither who is who nor who was late.
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "as the last time; --due none takes it back" in said.err
+    assert "changed" not in said.out
+    assert {who: row["score"] for who, row in rows(out).items()} == {
+        who: row["score"] for who, row in found.items()}
+
+    assert main([*words, "--due", "none", "--attempt", "first"]) == 0
+    assert "grace: in all 14 -> 18" in capsys.readouterr().out
+    assert {who: row["score"] for who, row in rows(out).items()} == {
+        "ada": "0", "grace": "18", "emmy": "0", "lab_01 (1).ipynb": "0"}
+    page = next((out / "feedback" / "grace").rglob("*.html")).read_text(encoding="utf-8")
+    assert "taken off" not in page
+    assert package.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "download.zip", "class.csv", "more.csv", "download-graded"}
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--late", "2"], "Add --due"), (["--due", "tomorrow"], "due = 'tomorrow'"),
+    (["--roster", "absent.csv"], "roster = "),
+    (["--due", "2026-10-01T00:00Z", "--extensions", "absent.csv"], "extensions = "),
+])
+def test_a_slip_in_a_flag_is_told_before_anything_is_graded(
+    course: Course, tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "class").mkdir()
+    assert main(["grade", str(tmp_path / "class"), "--root", str(course.root), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "class-graded").exists()
