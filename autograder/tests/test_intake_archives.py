@@ -104,6 +104,15 @@ def test_too_much_in_all_too_large_and_too_many_are_named(
     assert readable(found) >= {"ada"}
 
 
+@pytest.mark.parametrize("name", [
+    "-" * 60_000 + ".ipynb", "_1" * 30_000 + ".ipynb", "lab" * 20_000, "a/" * 5_000 + "x.ipynb",
+    "final-" * 10_000 + ".ipynb", "x_attempt_" * 6_000 + ".ipynb", "(1)" * 20_000 + ".ipynb"])
+def test_an_endless_name_is_named_and_costs_no_time(tmp_path: Path, name: str) -> None:
+    found = taken(archive(tmp_path / "class.zip", {"ada.ipynb": notebook(), name: notebook("e")}))
+    assert readable(found) == {"ada"}
+    assert any("than any disk's" in s.problem for s in found.values())
+
+
 def test_a_locked_entry_is_named(tmp_path: Path) -> None:
     data = bytearray(packed({"eve.ipynb": notebook(), "ada.ipynb": notebook()}))
     for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):

@@ -26,6 +26,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError
 _OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz")
 _NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.IGNORECASE)
 _JUNK = re.compile(r"^(\.|__MACOSX$|__pycache__$|desktop\.ini$|thumbs\.db$)", re.IGNORECASE)
+DEEPEST, LONGEST = 12, 255  # folders, and characters of one name
 _TIME = "timestamp.txt"
 _TIME_BYTES = 1_000
 # Text shrinks up to about 1,000-fold when it repeats one line; small files may.
@@ -183,7 +184,9 @@ def _parts(entry: zipfile.ZipInfo) -> tuple[tuple[str, ...], str]:
         bad = f"its name leads out of the archive: {shown(name)!r}"
     elif "\0" in entry.orig_filename:
         bad = "its name holds a zero byte"
-    return kept, bad
+    elif len(kept) > DEEPEST or any(len(part) > LONGEST for part in kept):
+        bad = "its name is longer, or lies deeper, than any disk's"
+    return tuple(part[:LONGEST] for part in kept[:DEEPEST]), bad
 
 
 def _decoded(entry: zipfile.ZipInfo) -> str:

@@ -8,9 +8,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .archives import ONE_OF, Found, another_archive, is_junk, members, stem, wanted_bytes
+from .archives import (
+    DEEPEST,
+    ONE_OF,
+    Found,
+    another_archive,
+    is_junk,
+    members,
+    stem,
+    wanted_bytes,
+)
 
-_DEEPEST = 12
 _MOST = 200_000
 
 
@@ -35,7 +43,7 @@ def _folder(folder: Path, above: tuple[str, ...], left: list[int]) -> Iterator[F
             continue
         left[0] -= 1
         place, path = (*above, entry.name), Path(entry.path)
-        if left[0] < 0 or len(place) > _DEEPEST:
+        if left[0] < 0 or len(place) > DEEPEST:
             yield Found(place, problem="there are too many files, or folders too deep")
             return
         if entry.is_symlink():
