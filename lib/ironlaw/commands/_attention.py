@@ -68,6 +68,11 @@ def quickest_rows(device_type: str) -> int:
     return CPU_ROWS if device_type == "cpu" else 0
 
 
+def loss_described(loss_rows: int) -> str:
+    """How the loss is taken, in words."""
+    return f"loss in slices of {loss_rows} tokens" if loss_rows else "loss over all tokens at once"
+
+
 def described(attention: str, device_type: str, *, asked: bool, resumed: bool = False) -> str:
     """`attention` and why it is the one, for the line with which a command begins."""
     if asked:

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
                                      asked=args.attention is not None, resumed=resumed)
     _say(f"Training {settings.run.model} for {settings.steps} steps of "
          f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
-         f"{attention}, in {out}")
+         f"{attention}, {_attention.loss_described(settings.run.loss_rows)}, in {out}")
     free = free_bytes(here)
     _room.check(settings.run, here.type, free, force=args.force, resumed=resumed,
                 catalogue_name=here.catalogue_name, say=_say)
