@@ -134,6 +134,8 @@ class Kernel:
         limit = {"memory": f"{self._limits.memory_bytes / 1e9:g} GB of memory",
                  "processor": f"{self._limits.processor_seconds:g} s of processor time",
                  "files": f"{self._limits.files:,} files"}.get(lost.reason)
+        if lost.reason == "busy":
+            return f"{what} kept too many processes or threads at work at once"
         if limit is not None:
             return f"{what} used more than {limit}"
         return f"{what} ended the Python process ({lost.reason})"

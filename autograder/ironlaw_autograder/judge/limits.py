@@ -13,7 +13,8 @@ class Limits:
     killed. `test_seconds` bounds a check's own work, and apart from it all calls that it makes.
     `total_seconds` bounds the whole notebook, restarts included. `memory_bytes` bounds each
     process, and the sum of all with the files in their private folders; `disk_bytes` each of
-    those folders. Output is counted by cell and by notebook.
+    those folders. `busy` is how many threads may be at work at once, on a machine with fewer
+    processor cores. Output is counted by cell and by notebook.
     """
 
     cell_seconds: float = 10.0
@@ -29,6 +30,7 @@ class Limits:
     files: int = 20_000
     processes: int = 128
     open_files: int = 512
+    busy: int = 8
     output_characters: int = 50_000
     display_count: int = 50
     notebook_characters: int = 5_000_000

@@ -18,7 +18,6 @@ from nbformat import NotebookNode, v4
 
 from ..build.lab_source import label
 
-
 # More cells of one's own, or more text in one cell, is no lab report: it only costs the others
 # their turn, here and where pages are made.
 MAX_OWN_CELLS = 500

@@ -6,6 +6,7 @@ folders. Only the system's own figures are read; nothing inside is asked.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass, field
@@ -21,11 +22,15 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass
 class Use:
-    """Bytes that processes hold, seconds of processor time, bytes and files in private folders."""
+    """Bytes that processes hold, seconds of processor time, bytes and files in private folders.
+
+    `processes` are all of them, with `threads` threads together.
+    """
 
     memory: int = 0
     seconds: float = 0.0
     stored: int = 0
+    threads: int = 0
     files: int = 0
     processes: list[int] = field(default_factory=list)
 
@@ -37,6 +42,9 @@ class Watch:
         self._limits = limits
         self._folders = folders
         self._looked = 0.0
+        self._crowded = False
+        self._busy = max(limits.busy, len(os.sched_getaffinity(0))
+                         if hasattr(os, "sched_getaffinity") else 1)
 
     def __call__(self, pid: int) -> None:
         """Look at the processes that descend from `pid`, unless that was done just now."""
@@ -47,6 +55,11 @@ class Watch:
         use = measure(pid, self._folders)
         if use.seconds > self._limits.processor_seconds:
             raise LostError("processor")
+        # Whoever keeps many at work slows down the sandboxes beside: once may be an accident.
+        before, self._crowded = self._crowded, (use.threads > self._busy
+                                                and _at_work(use.processes) > self._busy)
+        if before and self._crowded:
+            raise LostError("busy")
         if use.files > self._limits.files:
             raise LostError("files")
         # Pages that a fork shares are counted for each at first; look closely before blaming.
@@ -58,7 +71,7 @@ class Watch:
 def measure(root: int, folders: tuple[str, ...]) -> Use:
     """What `root`, all that descend from it, and their private `folders` use."""
     children: dict[int, list[int]] = {}
-    seen: dict[int, tuple[int, float]] = {}
+    seen: dict[int, tuple[int, float, int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -69,13 +82,15 @@ def measure(root: int, folders: tuple[str, ...]) -> Use:
         pid = int(entry.name)
         children.setdefault(int(fields[1]), []).append(pid)
         # utime, stime, and the same of children that it buried; then resident pages
-        seen[pid] = int(fields[21]) * _PAGE, sum(map(int, fields[11:15])) / _TICKS
+        seen[pid] = (int(fields[21]) * _PAGE, sum(map(int, fields[11:15])) / _TICKS,
+                     int(fields[17]))
     use, todo = Use(), [root]
     while todo:
         pid = todo.pop()
-        memory, seconds = seen.get(pid, (0, 0.0))
+        memory, seconds, threads = seen.get(pid, (0, 0.0, 0))
         use.memory += memory
         use.seconds += seconds
+        use.threads += threads
         use.processes.append(pid)
         todo += children.get(pid, [])
     # The sandbox's first process belongs to bubblewrap: what it sees, the student cannot change.
@@ -88,6 +103,17 @@ def measure(root: int, folders: tuple[str, ...]) -> Use:
             use.stored += (found.f_blocks - found.f_bfree) * found.f_frsize
             use.files += found.f_files - found.f_ffree
     return use
+
+
+def _at_work(processes: list[int]) -> int:
+    """How many threads of these processes run, or wait for a processor to run on."""
+    found = 0
+    for pid in processes:
+        with contextlib.suppress(OSError):  # it ended while we looked
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                state = (thread / "stat").read_text(errors="replace").rsplit(")", 1)[-1]
+                found += state.split()[:1] == ["R"]
+    return found
 
 
 def _own(pid: int) -> int:

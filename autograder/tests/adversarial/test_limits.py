@@ -22,6 +22,14 @@ for _ in range(3):
         while True: pass
 time.sleep(30)
 """
+CROWD = """
+import os, time
+for _ in range(len(os.sched_getaffinity(0)) + 4):
+    if os.fork() == 0:
+        os.setsid()
+        while True: pass
+time.sleep(30)
+"""
 FORKS_THAT_HOLD = """
 import os, time
 for _ in range(3):
@@ -61,6 +69,8 @@ CELLS: dict[str, tuple[dict[str, Any], str, str]] = {
                                   "the cell used more than 0.15 GB of memory"),
     "processor time of all processes": ({"processor_seconds": 1.0, "cell_seconds": 30.0}, BURN,
                                         "the cell used more than 1 s of processor time"),
+    "processes at work": ({"busy": 2, "cell_seconds": 30.0}, CROWD,
+                          "the cell kept too many processes or threads at work at once"),
     "processes": ({"processes": 40}, MANY_PROCESSES,
                   "Resource temporarily unavailable (the limit is 40 processes and threads)"),
     "threads": ({"processes": 40}, MANY_THREADS,
