@@ -208,10 +208,9 @@ def run(
     from .measure.step import measure_steps
 
     say = progress or (lambda line: None)
-    here = find(device)
+    here, shapes = find(device), [*anchor_configs(config), config]
     say("measuring memory")
     memory = measure_memory(config, "device" if here.type == "cuda" else "tracker", here)
-    shapes = [*anchor_configs(config), config]
     say("measuring steps of " + ", ".join(f"{c.batch} x {c.sequence}" for c in shapes)
         + " tokens, taking turns")
     few, more, measured = measure_steps(shapes, steps=steps, warmup=warmup, profile=profile,
