@@ -131,9 +131,12 @@ class Kernel:
     def _why(self, lost: LostError, what: str, seconds: float) -> str:
         if lost.reason == "time":
             return f"{what} ran past its limit of {seconds:g} s and could not be interrupted"
-        limit = {"memory": f"{self._limits.memory_bytes / 1e9:g} GB of memory",
-                 "processor": f"{self._limits.processor_seconds:g} s of processor time",
-                 "files": f"{self._limits.files:,} files"}.get(lost.reason)
+        most = self._limits
+        limit = {"memory": f"{most.memory_bytes / 1e9:g} GB of memory",
+                 "processor": f"{most.processor_seconds:g} s of processor time",
+                 "files": f"{most.files:,} files",
+                 "open": f"{8 * most.open_files:,} open files, sockets and pipes",
+                 }.get(lost.reason)
         if lost.reason == "busy":
             return f"{what} kept too many processes or threads at work at once"
         if limit is not None:

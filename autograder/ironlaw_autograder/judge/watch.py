@@ -60,6 +60,9 @@ class Watch:
                                                 and _at_work(use.processes) > self._busy)
         if before and self._crowded:
             raise LostError("busy")
+        # Every open socket or pipe can hold a buffer that belongs to no process's memory.
+        if sum(map(_open, use.processes)) > 8 * self._limits.open_files:
+            raise LostError("open")
         if use.files > self._limits.files:
             raise LostError("files")
         # Pages that a fork shares are counted for each at first; look closely before blaming.
@@ -114,6 +117,14 @@ def _at_work(processes: list[int]) -> int:
                 state = (thread / "stat").read_text(errors="replace").rsplit(")", 1)[-1]
                 found += state.split()[:1] == ["R"]
     return found
+
+
+def _open(pid: int) -> int:
+    """How many files, sockets and pipes a process has open, as far as it lets that be seen."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
 
 
 def _own(pid: int) -> int:

@@ -22,6 +22,14 @@ for _ in range(3):
         while True: pass
 time.sleep(30)
 """
+SOCKETS = """
+import os, socket, time
+for _ in range(20):
+    if os.fork() == 0:
+        kept = [socket.socketpair() for _ in range(25)]
+        time.sleep(30)
+time.sleep(30)
+"""
 CROWD = """
 import os, time
 for _ in range(len(os.sched_getaffinity(0)) + 4):
@@ -80,6 +88,8 @@ CELLS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a folder": ({"disk_bytes": 1_000_000}, "open('big', 'wb').write(bytes(2_000_000))",
                  "No space left on device (the limit is 1 MB in each folder)"),
     "files": ({"files": 1_000}, MANY_FILES, "the cell used more than 1,000 files"),
+    "open sockets": ({"open_files": 70, "cell_seconds": 30.0}, SOCKETS,
+                     "the cell used more than 560 open files, sockets and pipes"),
     "open files": ({"open_files": 64}, "kept = [open('/dev/null') for _ in range(70)]",
                    "Too many open files: '/dev/null' (the limit is 64 open files)"),
 }
