@@ -158,6 +158,7 @@ def test_the_form_grader_shows_a_mark_that_was_given_meanwhile(room: Room) -> No
         assert main(["mark", str(room.out), "--student", "ada", "--points", points]) == 0
         page = room.page(room.submission("ada"))
         page.wait_for_function(shown.format(points))
+        assert "When it was judged: Graded: 18 of 20 points" in page.inner_text("body")
         page.close()
 
 

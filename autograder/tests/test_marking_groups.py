@@ -46,6 +46,17 @@ def test_a_few_other_words_make_a_very_alike_group_with_its_differences() -> Non
     assert groups.differences(LONG, other) == ['"about" → "roughly"', 'with "Indeed."']
 
 
+def test_differences_come_whole_in_order_and_not_without_end() -> None:
+    assert groups.differences("a b c d e", "a x y d") == ['"b c" → "x y"', 'without "e"']
+    assert groups.differences("a b", "z a b") == ['with "z"']
+    assert groups.differences("a b", "a  b") == []
+    many = groups.differences(" ".join("ab" * 40), " ".join("ac" * 40))
+    assert len(many) == groups.MOST + 1
+    assert many[-1] == "and 32 more"
+    same = "word " * 4_000  # which makes a slower comparison take minutes
+    assert groups.differences(same, same + "end") == ['with "end"']
+
+
 @pytest.mark.parametrize(("word", "other"), [
     ("costs more", "costs less"), ("would decide", "would not decide"), ("four", "4"),
     ("a quarter", "0.25"), ("four times", "four times without doubt"), ("twice", "half"),

@@ -27,7 +27,7 @@ from traitlets.config import Config
 from ..build import notebook
 from ..build.lab_source import label
 from ..intake import late
-from . import database, markup
+from . import contents, database, markup
 
 FILE = "nbgrader_config.py"
 _HERE = "ironlaw_autograder.grading"
@@ -114,8 +114,11 @@ class FreshMarks(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode,
                    resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """The notebook as it is; sessions let go of what they remember and open again by use."""
+        """The notebook, its first line dated; sessions forget what they hold and open by use."""
         close_all_sessions()
+        for cell in nb.cells:
+            if cell.get("id") == contents.SUMMARY and not label(cell):
+                cell.source = f"*When it was judged:* {cell.source}"
         return nb, resources
 
 

@@ -11,7 +11,7 @@ Whether a text was copied, nobody can say from this: short right answers are ali
 
 from __future__ import annotations
 
-import difflib
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Levenshtein
 from rapidfuzz.process import cdist
 
 ALIKE = 0.85
 # Below this length, answers that differ in their numbers alone tell nothing.
 LONG = 25
+# Differences that are shown for one answer.
+MOST = 8
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\W_]+")
 _TURNING = """
@@ -113,19 +115,19 @@ def alike(found: Sequence[Group[A]]) -> list[Pair]:
 
 
 def differences(shown: str, other: str) -> list[str]:
-    """How `other` differs from `shown`, word by word, as short texts."""
+    """How `other` differs from `shown`, word by word, as short texts; the first few of them."""
     before, after = shown.split(), other.split()
     said = []
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for what, a, b, c, d in matcher.get_opcodes():
-        old, new = " ".join(before[a:b]), " ".join(after[c:d])
-        if what == "replace":
-            said.append(f'"{old}" → "{new}"')
-        elif what == "delete":
-            said.append(f'without "{old}"')
-        elif what == "insert":
-            said.append(f'with "{new}"')
-    return said
+    for same, parts in itertools.groupby(Levenshtein.opcodes(before, after),
+                                         lambda part: part.tag == "equal"):
+        if same:
+            continue
+        ops = list(parts)
+        old = " ".join(before[ops[0].src_start:ops[-1].src_end])
+        new = " ".join(after[ops[0].dest_start:ops[-1].dest_end])
+        said.append(f'"{old}" → "{new}"' if old and new else
+                    f'without "{old}"' if old else f'with "{new}"')
+    return said[:MOST] + ([f"and {len(said) - MOST} more"] if len(said) > MOST else [])
 
 
 def _stars(texts: list[tuple[str, ...]], members: list[list[A]]) -> list[Group[A]]:
