@@ -92,7 +92,7 @@ def test_memory_is_page_locked_for_cuda_alone(
     monkeypatch.setattr(torch.Tensor, "to", to)
     Feed(source(), torch.device(device)).next()
     assert len(locked) == (2 if pinned else 0)
-    assert sent == [(torch.device(device), True)] * 2
+    assert sent == [(torch.device(device), pinned)] * 2  # only then may a copy run on
     asked: list[bool] = []
     monkeypatch.setattr(feed, "loader", lambda s, start, workers, pin: asked.append(pin) or iter(
         [[torch.zeros(1)] * 2]))

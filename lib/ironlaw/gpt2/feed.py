@@ -57,10 +57,13 @@ class Feed:
 
     def prepare(self, batches: int) -> None:
         """See to it that so many batches are on their way to the device."""
+        # CUDA keeps page-locked memory until its copy has ended; elsewhere a copy that runs on
+        # could read memory that was given back meanwhile.
+        runs_on = self.device.type == "cuda"
         while len(self._ready) < batches:
             inputs, targets = self._made()
-            self._ready.append((inputs.to(self.device, non_blocking=True),
-                                targets.to(self.device, non_blocking=True)))
+            self._ready.append((inputs.to(self.device, non_blocking=runs_on),
+                                targets.to(self.device, non_blocking=runs_on)))
 
     def close(self) -> None:
         """End the workers and drop what is ready."""
