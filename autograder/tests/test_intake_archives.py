@@ -190,6 +190,15 @@ def test_an_archive_that_cannot_be_opened_is_an_input_error(tmp_path: Path, data
         intake.collect(tmp_path / "class.zip")
 
 
+def test_a_folder_without_a_notebook_is_named_though_archives_need_not_list_folders(
+    tmp_path: Path
+) -> None:
+    found = taken(archive(tmp_path / "class.zip", {
+        "ada/report.pdf": b"", "bea/lab.ipynb": notebook(), "notes.txt": b""}))
+    assert {who: s.problem for who, s in found.items()} == {
+        "ada": "no notebook was handed in, but report.pdf", "bea": ""}
+
+
 def test_what_systems_add_to_archives_is_no_submission(tmp_path: Path) -> None:
     found = taken(archive(tmp_path / "class.zip", {
         "class/ada.ipynb": notebook(), "__MACOSX/class/._ada.ipynb": b"\0\5",

@@ -53,7 +53,7 @@ class Candidate:
     @property
     def shown(self) -> str:
         """The path, fit for a table."""
-        return shown("/".join(self.parts))
+        return shown("/".join(self.parts), 300)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def collect(path: Path, labs: Names[str] = (), roster: Roster | None = None) -> 
                  for c in found]
     if not found:
         raise InputError("path", str(path), "where submissions lie, as files or folders",
-                         "It holds no .ipynb file and no folder.")
+                         "It holds no .ipynb file and no student's folder.")
     left = [item.parts[0] for item in items if _left_alone(item) and len(item.parts) == 1
             and item.parts not in {c.parts for c in found}]
     if left:
