@@ -2,9 +2,10 @@
 
 The architecture is the original's: norms before each sub-layer, learned positions,
 the tanh form of GELU, biases everywhere, an output head tied to the token embedding,
-and residual projections started smaller by 1 / sqrt(2 N_L). Two switches change how a
-step runs and never what it computes: `attention` (a fused kernel, or the S x S scores
-spelled out) and `recompute` (what the backward pass computes a second time).
+and residual projections started smaller by 1 / sqrt(2 N_L). Three switches change how a
+step runs and never what it computes: `attention` (a fused kernel, the S x S scores written
+out, or the kernel's tiles to be read), `recompute` (what the backward pass computes a
+second time) and `loss_rows` (how many tokens' logits exist at once).
 
 Shapes: B sequences, S tokens, d width, H heads, V vocabulary. Number formats are
 written out where they matter. Under mixed precision the matrix products run in 16 bit,

@@ -91,6 +91,8 @@ class Trainer:
             torch.set_num_threads(threads)
         run = settings.run
         precision.of(run.precision, self.device)  # refused before any text is encoded
+        # Read before the seed is set: a library may draw random numbers of its own.
+        weights = pretrained.read(settings.init)[1] if settings.init and found is None else None
         self.tokenizer = tokens.for_vocab(run.shape.vocab)
         self.corpus = corpus.load(settings.corpus, self.tokenizer)
         self.batches = Feed(
@@ -102,9 +104,8 @@ class Trainer:
                 run, self.device, learning_rate=settings.peak_rate, dropout=settings.dropout,
                 weight_decay=settings.weight_decay, clip=settings.clip or None,
                 pad_vocab=settings.pad_vocab, compile=settings.compile)
-            if settings.init and found is None:
-                pretrained.load_transformers(self.train_step.model,
-                                             pretrained.read(settings.init)[1])
+            if weights is not None:
+                pretrained.load_transformers(self.train_step.model, weights)
         if self.train_step.not_compiled:
             say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
         self.watch = LossWatch(settings)
@@ -124,6 +125,7 @@ class Trainer:
         reading a loss makes the host wait for the device. Ctrl-C ends in `InterruptedRunError`.
         """
         with self.lock, self.batches:
+            checkpoint.save_settings(self.out, self.settings)  # those of whoever holds the lock
             return self._run(on_progress)
 
     def _run(self, on_progress: Callable[[Progress], None]) -> Path:
