@@ -165,6 +165,12 @@ def test_the_commonest_wrong_value_with_its_message_and_nobodys_alone() -> None:
     assert one(items.analyse(book([(0.0, float(k)) for k in range(4)], a=tied))).wrong == "a"
 
 
+def test_a_question_that_a_person_marked_has_no_message_of_the_judge() -> None:
+    waited = [Mark(points, message="Waits for a person to mark it.") for points in (1.5, 1.5, 4.0)]
+    found = one(items.analyse(book([(2.0, 3.0, 5.0)] * 3, w=waited)), "w")
+    assert (found.n, found.message, found.wrong) == (3, "", "")
+
+
 def test_time_outs_are_counted() -> None:
     column = [Mark(0.0, timed_out=True)] * 2 + [Mark(2.0)] * 3
     item = one(items.analyse(book([(0.0, float(k)) for k in range(5)], a=column)))

@@ -150,8 +150,11 @@ def _top(shares: NDArray[np.float64], order: NDArray[np.float64], size: int) -> 
 def _commonest(marks: Sequence[Mark], question: Question) -> dict[str, Any]:
     """The commonest refused value and its message, or the commonest message without a value.
 
-    What one student alone wrote is nobody's business here, and no pattern either.
+    What one student alone wrote is nobody's business here, and no pattern either. A question
+    that a person marks has none: the judge said nothing of its answers but that they wait.
     """
+    if question.written:
+        return {}
     lost = [mark for mark in marks if mark.points is not None and mark.points < question.maximum
             and not mark.blank]
     value, number = _most(mark.got for mark in lost)

@@ -244,6 +244,7 @@ class _Grader:
                 self._inspected(station, future)
             elif station.flying.get(place) is future:
                 yield from self._answered(station, place, future)
+            future.release()  # here, because its destructor would swallow a Ctrl-C
 
     def _answered(self, station: _Station, place: int, future: Future) -> Iterator[Outcome]:
         from distributed import KilledWorker
@@ -321,6 +322,8 @@ class _Grader:
     def _cancel(self, futures: list[Future]) -> None:
         with contextlib.suppress(Exception):  # the scheduler may have gone as well
             self._client.cancel(futures, force=True)
+            for future in futures:
+                future.release()
 
     def _release(self) -> None:
         """At the end, have the workers end the judges that they keep warm."""
