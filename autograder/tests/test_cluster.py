@@ -205,8 +205,6 @@ def test_an_address_where_nobody_answers_is_named_soon(
 ) -> None:
     with pytest.raises(UnavailableError, match="Connection refused"):
         cluster_scheduler.check(Scheduler("127.0.0.1:1"))
-    with pytest.raises(UnavailableError, match=r"nowhere\.invalid"):
-        cluster_scheduler.check(Scheduler("nowhere.invalid:8786"))
     monkeypatch.setattr(cluster_scheduler, "CONNECT_SECONDS", 1.0)
     with pytest.raises(UnavailableError, match="did not answer as one"):
         cluster_scheduler.check(Scheduler(listener))

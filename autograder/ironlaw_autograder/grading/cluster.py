@@ -45,9 +45,10 @@ def run(tasks: Iterable[Task], course: Course, lab: str, limits: Limits | None =
     worker has begun there runs to its end.
 
     Every worker must have the grader's own course, tests and packages, and a sandbox that
-    works; the first that lacks one of them is named before anything runs. Workers may come and
-    go: `notice` hears of one that cannot serve. Without any worker for `patience` seconds (60)
-    the run ends with `UnavailableError`; what came before has been handed out.
+    works; those that are there at the start and lack one of them are named before anything
+    runs. Workers may come and go: `notice` hears of a later one that cannot serve. Without any
+    worker for `patience` seconds (60) the run ends with `UnavailableError`; what came before has
+    been handed out.
     """
     require_isolation(isolated)
     return _Grader(check(scheduler), list(tasks), limits or Limits(),
