@@ -51,3 +51,14 @@ def test_a_class_is_only_written_when_asked(
     assert len(list((tmp_path / "class12").glob("*.ipynb"))) == 12
     assert main(["simulate", "--hostile", "13", "--root", ROOT]) == 2
     assert "at most the number of students" in capsys.readouterr().err
+
+
+def test_a_self_check_has_honest_members_and_no_attacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simulate", "--lab", "selfcheck_02", "--students", "4", "--root", ROOT]
+    assert main([*words, "--hostile", "0", "--write", str(tmp_path / "four")]) == 0
+    assert len(list((tmp_path / "four").glob("*.ipynb"))) == 4
+    assert main([*words, "--hostile", "1", "--write", str(tmp_path / "none")]) == 2
+    assert "selfcheck_02, which asks for no function" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

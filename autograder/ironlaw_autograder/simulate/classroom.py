@@ -51,10 +51,19 @@ def members(desk: Desk, students: int, hostiles: int) -> list[Member]:
     if hostiles > students:
         raise InputError("hostile", hostiles, f"at most the number of students, {students}")
     wrong = load(desk.lab.name)
-    first = {name: place for place, name in enumerate(FIRST)}
-    deeds = sorted(hostile.variants(desk), key=lambda deed: first.get(deed.name, len(first)))
+    deeds = _deeds(desk, hostiles) if hostiles else []
     found = [_honest(desk, place, wrong) for place in range(students - hostiles)]
     return found + [_hostile(desk, place, deeds[place % len(deeds)]) for place in range(hostiles)]
+
+
+def _deeds(desk: Desk, hostiles: int) -> list[hostile.Hostile]:
+    """Every deed for the lab, those first that every instructor meets."""
+    if not hostile.possible(desk):
+        raise InputError("hostile", hostiles, f"0 for {desk.lab.name}, which asks for no function",
+                         "Attacks are written against a function: take a lab, such as "
+                         "--lab lab_01_iron_law.")
+    first = {name: place for place, name in enumerate(FIRST)}
+    return sorted(hostile.variants(desk), key=lambda deed: first.get(deed.name, len(first)))
 
 
 def write(folder: Path, found: list[Member]) -> None:

@@ -73,14 +73,23 @@ def _deed(desk: Desk, target: str, raw: dict[str, Any]) -> Hostile:
                    raw.get("said", ""))
 
 
+def possible(desk: Desk) -> bool:
+    """Whether the lab asks for a function; every deed needs one."""
+    return bool(_functions(desk))
+
+
+def _functions(desk: Desk) -> list[int]:
+    """Places of the answer cells that define a function."""
+    return [place for place, cell in enumerate(desk.lab.source.cells)
+            if label(cell)["solution"] and cell.source.startswith("def ")]
+
+
 def _first_question(desk: Desk) -> tuple[str, str]:
     """The first answer cell that defines a function, and the check after it."""
     cells = desk.lab.source.cells
-    for place, cell in enumerate(cells):
-        if label(cell)["solution"] and cell.source.startswith("def "):
-            check = next(c for c in cells[place:] if label(c)["grade"])
-            return label(cell)["grade_id"], label(check)["grade_id"]
-    raise ValueError(f"{desk.lab.name} asks for no function")
+    place = _functions(desk)[0]
+    check = next(c for c in cells[place:] if label(c)["grade"])
+    return label(cells[place])["grade_id"], label(check)["grade_id"]
 
 
 def _needing(desk: Desk, cell: str) -> frozenset[str]:
