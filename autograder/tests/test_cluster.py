@@ -95,7 +95,9 @@ def test_a_submission_that_takes_two_workers_along_is_named_and_no_other_is_lost
 ) -> None:
     preload = tmp_path / "preload.py"
     preload.write_text(POISON.format(names=("poison",)))
+    empty.add("--preload", str(preload))
     empty.add("--preload", str(preload), nanny=True)  # the nanny starts it again
+    empty.wait_for(2)
     poison = Task("poison", lab_01.name, tasks[0].notebook)
     found = plain(cluster.run([poison, *tasks[:3]], course, lab_01.name,
                               scheduler=Scheduler(empty.address)))
