@@ -272,7 +272,8 @@ class KernelTiming:
 
     `flops` is FLOP and `flops_source` says how it was counted; `traffic_bytes` is each
     input read once and each output written once. `seconds` is the median of `samples`,
-    per call. `cache_resident` is true when the last cache could hold all of it.
+    per call. `footprint_bytes` is the distinct bytes that it touches, None in a file from
+    before it was kept; `cache_resident` is true when the last cache could hold them all.
     """
 
     name: str
@@ -283,6 +284,7 @@ class KernelTiming:
     seconds: float
     samples: list[float]
     cache_resident: bool
+    footprint_bytes: float | None = None
 
     @property
     def intensity(self) -> float:
@@ -305,7 +307,8 @@ class RooflineMeasurement(Result):
     """The two roofs of a device and GPT-2's operations beneath them, measured in turns.
 
     `peak_flops_per_second` is the best rate of any matrix product here;
-    `bytes_per_second` the best of `bandwidths` ("copy": read and written, "read").
+    `bytes_per_second` the best of `bandwidths` ("copy" and "in place": read and written,
+    "read"), and `bytes_source` says which. `stream_samples` holds the seconds of each.
     """
 
     kind: ClassVar[str] = "roofline"
@@ -322,6 +325,8 @@ class RooflineMeasurement(Result):
     kernels: list[KernelTiming]
     versions: dict[str, str]
     measured_on: str
+    bytes_source: str = ""
+    stream_samples: dict[str, list[float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         from . import results_text

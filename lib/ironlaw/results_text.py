@@ -97,7 +97,8 @@ def roofline(measured: RooflineMeasurement) -> str:
                      percent(k.flops_per_second / limit)))
     return "\n".join([
         f"{measured.device} in {measured.dtype}, {measured.model}: {si(peak, 'FLOP/s')} "
-        f"({measured.peak_source}) and {si(bandwidth, 'B/s')}", "",
+        f"({measured.peak_source}) and {si(bandwidth, 'B/s')}"
+        + (f" ({measured.bytes_source})" if measured.bytes_source else ""), "",
         *table(("operation", "time", "work", "traffic", "FLOP/B", "rate", "of its roof"), rows),
         *(f"  {said}" for name, said in measured.notes.items() if name in ("busy", "cache"))])
 

@@ -11,7 +11,6 @@ from ironlaw import compare
 from ironlaw.config import RunConfig
 from ironlaw.errors import UnavailableError
 from ironlaw.measure import (
-    attention,
     calibration,
     device,
     matmul,
@@ -141,17 +140,17 @@ def test_macs_and_cpus_say_whose_memory_figures_these_are(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(("supported", "usual"), [(True, "bf16"), (False, "fp16")])
-def test_where_bfloat16_is_emulated_attention_runs_in_float16(
+def test_where_bfloat16_is_emulated_instruments_take_float16(
         monkeypatch: pytest.MonkeyPatch, supported: bool, usual: str) -> None:
-    monkeypatch.setattr(attention, "supports", lambda where, dtype: "" if supported else "emulated")
-    assert attention._usual(GPU) == usual
+    monkeypatch.setattr(device, "supports", lambda where, dtype: "" if supported else "emulated")
+    assert device.usual_dtype(GPU) == usual
+    assert device.usual_dtype(device.find("cpu")) == "fp32"
 
 
 def test_a_gpus_roofline_takes_its_own_format_cache_and_sizes(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roofline, "supports", lambda where, dtype: "emulated")
-    assert roofline._usual_dtype(GPU) == "fp16"
-    monkeypatch.setattr(roofline, "supports", lambda where, dtype: "")
+    for module in (device, roofline):
+        monkeypatch.setattr(module, "supports", lambda where, dtype: "")
     monkeypatch.setattr(torch.cuda, "get_device_properties",
                         lambda where: SimpleNamespace(L2_cache_size=10_000_000))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda where: (7, 5))
@@ -163,7 +162,7 @@ def test_a_gpus_roofline_takes_its_own_format_cache_and_sizes(
     monkeypatch.setattr(roofline, "model", lambda name: small)
     found = roofline.measure_roofline(GPU, seconds=0.2)
     assert (found.dtype, found.device_type) == ("bf16", "cuda")
-    assert all(k.cache_resident == (k.traffic_bytes <= 10_000_000) for k in found.kernels)
+    assert all(k.cache_resident == (k.footprint_bytes <= 10_000_000) for k in found.kernels)
     assert found.versions["capability"] == "7.5"
     sequences = int(found.kernel("attention, fused").shape.split(" x ")[0])
     assert sequences >= 8, "a GPU gets eight sequences at the least"

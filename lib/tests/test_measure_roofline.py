@@ -58,6 +58,14 @@ def test_the_roofs_are_best_samples_and_every_kernel_a_median(
     measured: RooflineMeasurement,
 ) -> None:
     assert measured.bytes_per_second == max(measured.bandwidths.values())
+    assert set(measured.bandwidths) == set(measured.stream_samples) == {"copy", "read", "in place"}
+    for name, rate in measured.bandwidths.items():
+        values = 2e6 // 4
+        moved = 4 * values * (1 if name == "read" else 2)
+        assert rate == pytest.approx(moved / min(measured.stream_samples[name]))
+    widest = max(measured.bandwidths, key=measured.bandwidths.__getitem__)
+    assert widest in measured.bytes_source
+    assert measured.bytes_source in str(measured)
     for kernel in measured.kernels:
         assert min(kernel.samples) <= kernel.seconds <= max(kernel.samples)
         assert len(kernel.samples) >= 7
@@ -86,7 +94,10 @@ def test_a_training_step_adds_gradients_the_loss_and_the_update(
     rows, vocab = sizes(found["cross-entropy"].shape)
     assert found["cross-entropy"].flops == 4 * rows * vocab
     assert found["cross-entropy"].traffic == 4 * rows * vocab + 8 * rows + 4
-    assert found["AdamW update"].traffic / found["AdamW update"].flops == 28 / 15
+    update = found["AdamW update"]
+    assert update.traffic / update.flops == 28 / 15
+    held = int(update.shape.split(" ")[0]) * 4 * 4  # weight, gradient and two moments
+    assert update.footprint == held >= 1e5, "sized by what it touches, not by what it moves"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(roofline.host, "last_level_cache_bytes", lambda: None)
         patch.setattr(roofline, "model", lambda name: small)
@@ -96,7 +107,9 @@ def test_a_training_step_adds_gradients_the_loss_and_the_update(
 
 def test_a_kernel_that_the_cache_could_hold_is_named(measured: RooflineMeasurement) -> None:
     for kernel in measured.kernels:
-        assert kernel.cache_resident == (kernel.traffic_bytes <= 1.9e6)
+        assert kernel.footprint_bytes is not None
+        assert kernel.footprint_bytes <= kernel.traffic_bytes
+        assert kernel.cache_resident == (kernel.footprint_bytes <= 1.9e6)
         assert kernel.cache_resident == (kernel.name in measured.notes.get("cache", ""))
     by_name = {k.name: k.cache_resident for k in measured.kernels}
     assert not by_name["softmax"]
@@ -126,7 +139,11 @@ def test_sizes_leave_the_cache_on_a_cpu_and_follow_the_model_on_an_accelerator(
     monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e6)
     for one in roofline.operations(shape, here, torch.float32):
         if one.name != "head product":  # its rows stay those of a real batch
-            assert one.traffic >= 0.5e6, one.name
+            assert one.footprint >= 0.5e6, one.name
+    pair = roofline._Maker(torch.device("cpu"), torch.float32).materialised(1, 2, 64, 8)
+    scores, heads = 2 * 64 * 64 * 4, 2 * 64 * 8 * 4
+    assert pair.footprint == 2 * scores + 4 * heads, "scores and weights are read where they lie"
+    assert pair.traffic == 4 * scores + 4 * heads
     pretended = device.Device(torch.device("meta"), "pretended", None, 1, None, {})
     monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1.0)
     shapes = {one.name: one.shape for one in roofline.operations(shape, pretended, torch.bfloat16)}
@@ -139,3 +156,24 @@ def test_a_format_that_does_not_run_here_is_refused() -> None:
         roofline.measure_roofline("cpu", dtype="tf32", seconds=0.2)
     with pytest.raises(InputError, match="seconds"):
         roofline.measure_roofline("cpu", seconds=0)
+
+
+def test_an_update_in_place_moves_as_much_as_a_copy_and_touches_half(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e5)
+    probes = {p.name: p for p in roofline._probes(device.find("cpu"), torch.float32)}
+    assert set(roofline.STREAMS) < set(probes)
+    assert probes["in place"].traffic == probes["copy"].traffic == 2 * probes["read"].traffic
+    assert probes["in place"].footprint == probes["read"].footprint == probes["read"].traffic
+
+
+def test_a_recording_from_before_footprints_still_loads(measured: RooflineMeasurement) -> None:
+    old = measured.to_json()
+    for name in ("bytes_source", "stream_samples"):
+        del old[name]
+    for kernel in old["kernels"]:
+        del kernel["footprint_bytes"]
+    held = load(json.dumps(old))
+    assert isinstance(held, RooflineMeasurement)
+    assert held.kernels[0].footprint_bytes is None
+    assert "of its roof" in str(held)

@@ -11,6 +11,7 @@ import torch
 from ironlaw import document, results
 from ironlaw.errors import InputError
 from ironlaw.measure import activations as instrument
+from ironlaw.measure import device
 from ironlaw.units import gigabytes, significant
 from ironlaw.widgets import figures, figures_mathematics
 
@@ -45,9 +46,9 @@ def test_ladder_is_computed_from_its_inputs() -> None:
     assert gigabytes(4.0 * 2 * 10) in figures.activation_ladder((784, 10)).caption
 
 
-@pytest.mark.parametrize("dtype", instrument.DTYPES)
+@pytest.mark.parametrize("dtype", device.DTYPES)
 def test_the_instrument_times_what_it_names(dtype: str) -> None:
-    x = torch.randn(6, 40, dtype=instrument.DTYPES[dtype])
+    x = torch.randn(6, 40, dtype=device.DTYPES[dtype])
     for name, call in instrument.functions(x, out := torch.empty_like(x)).items():
         call()
         assert torch.equal(out, REFERENCE[name](x)), name

@@ -18,9 +18,8 @@ from ..errors import InputError, IronlawError, choice, count, number
 from ..results import ActivationTimings
 from . import calibration, host, timing
 from ._torch import torch
-from .device import Device, find
+from .device import DTYPES, Device, find
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SHAPE = (8, 1024, 3072)
 """GPT-2 small's tensor between the feed-forward products, 8 sequences of 1,024 tokens."""
 

@@ -22,7 +22,7 @@ from ..results_instruments import AttentionError, AttentionMeasurement, Attentio
 from ..units import memory
 from . import host, matmul, timing
 from ._torch import torch
-from .device import Device, find, supports
+from .device import DTYPES, Device, find, supports, usual_dtype
 from .ledger import Ledger
 from .origin import origin, refusal, relative_error, saved_bytes
 from .step import own_random_state
@@ -31,7 +31,6 @@ Inputs: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Method: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 METHODS = ("materialised", "fused", "tiled")
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LENGTHS = {"cpu": (128, 256, 512, 1024), "mps": (256, 512, 1024, 2048),
            "cuda": (512, 1024, 2048, 4096, 8192, 16384)}
 _ROUNDS = 3
@@ -62,7 +61,7 @@ def measure_attention(
                         ("tile", tile)):
         count(name, value)
     wanted = sorted({count("lengths", n) for n in (lengths or LENGTHS[here.type])})
-    chosen = choice("dtype", dtype or _usual(here), DTYPES)
+    chosen = choice("dtype", dtype or usual_dtype(here), DTYPES)
     why = supports(target, chosen)
     if why:
         raise InputError("dtype", chosen, "a format that this device computes in", why)
@@ -112,12 +111,6 @@ def materialised(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Ten
                                  dtype=q.dtype).triu(1)
     wide = torch.promote_types(q.dtype, torch.float32)
     return torch.softmax(scores, dim=-1, dtype=wide).to(v.dtype) @ v
-
-
-def _usual(here: Device) -> str:
-    if here.type != "cuda":
-        return "fp32"
-    return "fp16" if supports(here.torch_device, "bf16") else "bf16"
 
 
 def _inputs(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> list[torch.Tensor]:

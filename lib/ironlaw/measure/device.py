@@ -19,6 +19,8 @@ from ._torch import torch
 KINDS = ("cuda", "mps", "cpu")
 ENVIRONMENT = "IRONLAW_DEVICE"
 _SIXTEEN_BIT = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, **_SIXTEEN_BIT}
+"""Formats that tensors are stored in, by the names that flags and results use."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,16 @@ def supports(device: torch.device, dtype: str) -> str:
         except (RuntimeError, TypeError) as problem:  # before macOS 14 BF16 is a TypeError
             return f"This Mac's MPS has no {dtype.upper()}: {str(problem).splitlines()[0]}"
     return ""
+
+
+def usual_dtype(device: Device) -> str:
+    """The format that a step on `device` mostly computes in: a name of `DTYPES`.
+
+    fp32, but on CUDA bf16, or fp16 where bf16 would be emulated.
+    """
+    if device.type != "cuda":
+        return "fp32"
+    return "fp16" if supports(device.torch_device, "bf16") else "bf16"
 
 
 def _parsed(chosen: str | torch.device) -> torch.device:

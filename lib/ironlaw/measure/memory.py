@@ -57,7 +57,7 @@ def trace(config: RunConfig) -> MemoryMeasurement:
     precision or an optimizer that PyTorch does not run.
     """
     reasons: dict[str, str] = {}
-    with _fake_step(config) as (run, batches):
+    with fake_step(config) as (run, batches):
         ledger = Ledger(_rows_of_logits(config), config.shape.vocab,
                         run.model.token_embedding.weight)
         state = _run_step(run, batches, ledger, tracker := _tracker(run))
@@ -246,7 +246,7 @@ def _between(low: int, high: int, value: int) -> int:
 
 
 @contextlib.contextmanager
-def _fake_step(config: RunConfig) -> Iterator[tuple[gpt2_step.TrainingStep, Any]]:
+def fake_step(config: RunConfig) -> Iterator[tuple[gpt2_step.TrainingStep, Any]]:
     """The trainer's step with tensors that hold nothing. CPU only: see the module's text."""
     precision = formats.of(config.precision, _CPU)
     with FakeTensorMode(allow_non_fake_inputs=True):

@@ -32,7 +32,7 @@ def count_operations(config: RunConfig) -> StepOperations:
     Equal ones are one entry with their number. As `memory.trace`, it takes PyTorch's
     multi-tensor kernels for 'adam', 'adamw' and 'rmsprop', its choice on an accelerator.
     """
-    with memory._fake_step(config) as (run, batches):
+    with memory.fake_step(config) as (run, batches):
         run.backward(batches)  # makes the moments with the update below
         _update(run)
         with _Counter() as counter:

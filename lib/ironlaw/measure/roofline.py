@@ -4,7 +4,11 @@ Each operation takes its turn with the probes that find the roofs (copy, read, a
 square product), round after round, so that a busy moment hits all alike. Roofs are best
 samples, because they are ceilings; operations are medians, because that is what a step
 gets. Traffic is stated, not measured: each input read once, each output written once.
-Every operation moves more than the last cache holds, so that memory is what is read.
+The memory roof is the best of three ways to stream: a plain read, an update in place, and a
+copy, which on most CPUs also reads the lines that it will overwrite and so moves uncounted
+bytes. Buffers are several times the last cache, so that memory is what is read: what counts
+for that is an operation's footprint, all distinct bytes that it touches, and not its traffic,
+in which an operand that is read and written appears twice.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from ..transformer import Shape, model
 from ..units import MIB, memory
 from . import calibration, host, matmul, timing
 from ._torch import torch
-from .device import Device, find, supports
+from .device import DTYPES, Device, find, supports, usual_dtype
 
 FLOPS_PER_VALUE = {"softmax": 5.0, "layer norm": 8.0, "GELU": 9.0, "residual addition": 1.0,
                    "cross-entropy": 4.0, "AdamW update": 15.0}
@@ -35,17 +39,22 @@ parameter: decay 1, first moment 3, second moment 4, both corrections 2, root, e
 quotient, rate and difference 5."""
 
 _ROUNDS = 7
-_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+STREAMS = ("read", "in place", "copy")
+"""The probes of the memory roof."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A call, the bytes that it moves, its FLOP, and where that number comes from."""
+    """A call, the bytes that it moves, its FLOP, and where that number comes from.
+
+    `footprint` is the distinct bytes that it touches: what a cache would have to hold.
+    """
 
     name: str
     shape: str
     call: Callable[[], Any]
     traffic: float
+    footprint: float
     flops: float
     source: str
     samples: list[float] = field(default_factory=list)
@@ -71,17 +80,17 @@ def measure_roofline(
     here = find(device)
     budget = number("seconds", seconds, low=0.2, high=600.0, unit="s")
     shape = model(model_name or ("gpt2-124m" if here.type == "cuda" else "nano"))
-    chosen = dtype or _usual_dtype(here)
-    why = supports(here.torch_device, choice("dtype", chosen, _DTYPES))
+    chosen = dtype or usual_dtype(here)
+    why = supports(here.torch_device, choice("dtype", chosen, DTYPES))
     if why:
         raise InputError("dtype", chosen, "a format that this device computes in", why)
     busy = timing.processor_share() if here.type == "cpu" else None
     with (timing.on(here.torch_device), torch.inference_mode(),
           matmul.exact_float32_products(here.torch_device) as mode):
-        probes = _probes(here, _DTYPES[chosen])
-        todo = operations(shape, here, _DTYPES[chosen])
+        probes = _probes(here, DTYPES[chosen])
+        todo = operations(shape, here, DTYPES[chosen])
         if training:
-            todo += training_operations(shape, here, _DTYPES[chosen])
+            todo += training_operations(shape, here, DTYPES[chosen])
         everything = [*probes, *todo]
         share = budget / _ROUNDS / len(everything)
         for _ in range(_ROUNDS):
@@ -92,15 +101,19 @@ def measure_roofline(
                                                  least=1, most=most))
     cache = _cache_bytes(here)
     kernels = [_timed(one, cache) for one in todo]
-    bandwidths = {p.name: p.traffic / min(p.samples) for p in probes if p.name in ("copy", "read")}
+    streams = {p.name: p for p in probes if p.name in STREAMS}
+    bandwidths = {name: p.traffic / min(p.samples) for name, p in streams.items()}
+    widest = max(bandwidths, key=lambda name: bandwidths[name])
     products = [one for one in everything if one.source.startswith("counted")]
     best = max(products, key=lambda one: one.flops / min(one.samples))
     return RooflineMeasurement(
         device=here.name, device_type=here.type, threads=here.threads, model=shape.name,
-        dtype=chosen, bytes_per_value=float(_DTYPES[chosen].itemsize),
+        dtype=chosen, bytes_per_value=float(DTYPES[chosen].itemsize),
         peak_flops_per_second=best.flops / min(best.samples),
         peak_source=f"best sample of any product: {best.name}, {best.shape}",
-        bytes_per_second=max(bandwidths.values()), bandwidths=bandwidths, kernels=kernels,
+        bytes_per_second=bandwidths[widest], bandwidths=bandwidths, kernels=kernels,
+        bytes_source=f"best sample of any stream: {widest}, {streams[widest].shape}",
+        stream_samples={name: p.samples for name, p in streams.items()},
         versions=calibration.versions(here),
         measured_on=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         notes={**host.circumstances(here.threads, busy),
@@ -155,7 +168,7 @@ def training_operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[
         make.weight_gradient("feed-forward, gradient of W", rows, d, 4 * d),
         make.addition(wide, d),
         make.cross_entropy(logits, shape.vocab),
-        make.adamw(math.ceil(spill / 28)),
+        make.adamw(math.ceil(spill / 16)),
     ]
 
 
@@ -180,7 +193,7 @@ class _Maker:
         out = self.empty(rows, columns)
         traffic = self.size * (x.numel() + weight.numel() + out.numel())
         return Operation(name, f"{rows} x {inner} x {columns}",
-                         lambda: torch.mm(x, weight.t(), out=out), traffic,
+                         lambda: torch.mm(x, weight.t(), out=out), traffic, traffic,
                          counted(lambda a, b: torch.mm(a, b.t()), x, weight), "counted on meta")
 
     def vector(self, name: str, rows: int, columns: int) -> Operation:
@@ -189,7 +202,7 @@ class _Maker:
         out = self.empty(rows)
         traffic = self.size * (weight.numel() + x.numel() + out.numel())
         return Operation(name, f"{rows} x {columns}", lambda: torch.mv(weight, x, out=out),
-                         traffic, 2.0 * weight.numel(), "2 FLOP per weight")
+                         traffic, traffic, 2.0 * weight.numel(), "2 FLOP per weight")
 
     def input_gradient(self, name: str, rows: int, inner: int, columns: int) -> Operation:
         """dy W: what a layer of `inner` inputs hands back to the layer before it."""
@@ -204,7 +217,7 @@ class _Maker:
     def _product(self, name: str, shape: str, a: torch.Tensor, b: torch.Tensor) -> Operation:
         out = self.empty(a.shape[0], b.shape[1])
         traffic = self.size * (a.numel() + b.numel() + out.numel())
-        return Operation(name, shape, lambda: torch.mm(a, b, out=out), traffic,
+        return Operation(name, shape, lambda: torch.mm(a, b, out=out), traffic, traffic,
                          counted(torch.mm, a, b), "counted on meta")
 
     def addition(self, rows: int, width: int) -> Operation:
@@ -222,13 +235,13 @@ class _Maker:
                                   8.0 * rows + self.size * (1 - x.numel()))
 
     def adamw(self, parameters: int) -> Operation:
-        """One fused update in float32: 16 bytes a parameter are read and 12 written."""
+        """One fused update in float32: 16 bytes a parameter are read and 12 of them written."""
         weight = torch.zeros(parameters, device=self.device)
         weight.grad = torch.ones_like(weight)
         rule = torch.optim.AdamW([weight], lr=1e-6, fused=True)
         per_value = FLOPS_PER_VALUE["AdamW update"]
         return Operation("AdamW update", f"{parameters} parameters, float32", rule.step,
-                         28.0 * parameters, per_value * parameters,
+                         28.0 * parameters, 16.0 * parameters, per_value * parameters,
                          f"{per_value:g} FLOP per parameter, stated")
 
     def softmax(self, rows: int, columns: int) -> Operation:
@@ -249,8 +262,9 @@ class _Maker:
     def _element_wise(self, name: str, x: torch.Tensor, call: Callable[[], Any],
                       besides: float = 0.0) -> Operation:
         per_value = FLOPS_PER_VALUE[name]
-        return Operation(name, " x ".join(map(str, x.shape)), call,
-                         2.0 * self.size * x.numel() + besides, per_value * x.numel(),
+        traffic = 2.0 * self.size * x.numel() + besides  # no byte of it twice
+        return Operation(name, " x ".join(map(str, x.shape)), call, traffic, traffic,
+                         per_value * x.numel(),
                          f"{per_value:g} FLOP per value, stated")
 
     def materialised(self, batch: int, heads: int, seq: int, head_width: int) -> Operation:
@@ -268,16 +282,18 @@ class _Maker:
 
         flops = counted(lambda a, b, c: torch.bmm(torch.bmm(a, b.transpose(1, 2)), c), q, k, v)
         traffic = self.size * 4.0 * n * seq * (seq + head_width)
+        held = self.size * (2.0 * n * seq * seq + 4.0 * n * seq * head_width)
         return Operation("attention, materialised", f"{batch} x {heads} x {seq} x {head_width}",
-                         call, traffic, flops, "counted on meta, products only")
+                         call, traffic, held, flops, "counted on meta, products only")
 
     def fused(self, batch: int, heads: int, seq: int, head_width: int) -> Operation:
         """The same in one kernel, whose scores stay on the chip."""
         q, k, v = (self.random(batch, heads, seq, head_width) for _ in range(3))
         flops = counted(functional.scaled_dot_product_attention, q, k, v)
+        traffic = self.size * 4.0 * q.numel()
         return Operation("attention, fused", f"{batch} x {heads} x {seq} x {head_width}",
                          lambda: functional.scaled_dot_product_attention(q, k, v),
-                         self.size * 4.0 * q.numel(), flops, "counted on meta, products only")
+                         traffic, traffic, flops, "counted on meta, products only")
 
 
 def counted(function: Callable[..., Any], *inputs: torch.Tensor) -> float:
@@ -290,15 +306,17 @@ def counted(function: Callable[..., Any], *inputs: torch.Tensor) -> float:
 
 
 def _probes(here: Device, dtype: torch.dtype) -> list[Operation]:
-    """What finds the roofs: a copy, a plain read, and a square product."""
+    """What finds the roofs: three ways to stream through memory, and a square product."""
     make = _Maker(here.torch_device, dtype)
     values = int(_spill_bytes(here) * (1 if here.type == "cpu" else 4)) // dtype.itemsize
     source, target = make.empty(values), make.empty(values)
-    moved = float(values) * dtype.itemsize
+    moved, named = float(values) * dtype.itemsize, f"{values} values"
     side = 1024 if here.type == "cpu" else 8192
     return [
-        Operation("copy", f"{values} values", lambda: target.copy_(source), 2.0 * moved, 0.0, ""),
-        Operation("read", f"{values} values", lambda: torch.max(source), moved, 0.0, ""),
+        Operation("copy", named, lambda: target.copy_(source), 2.0 * moved, 2.0 * moved, 0.0, ""),
+        Operation("read", named, lambda: torch.max(source), moved, moved, 0.0, ""),
+        # Written where it was read: no line is fetched only to be overwritten.
+        Operation("in place", named, target.neg_, 2.0 * moved, moved, 0.0, ""),
         make.product("square product", side, side, side),
     ]
 
@@ -314,7 +332,7 @@ def _cache_bytes(here: Device) -> float | None:
 
 
 def _spill_bytes(here: Device) -> float:
-    """Bytes that one operation must move to leave the last cache behind."""
+    """Bytes that one operation must touch to leave the last cache behind."""
     if here.type != "cpu":
         return 256 * MIB
     cache = _cache_bytes(here) or 32 * MIB
@@ -328,17 +346,12 @@ def _vector_shape(width: int, spill: float, size: float) -> tuple[int, int]:
     return max(width, math.ceil(spill / size / columns)), columns
 
 
-def _usual_dtype(here: Device) -> str:
-    if here.type != "cuda":
-        return "fp32"
-    return "fp16" if supports(here.torch_device, "bf16") else "bf16"
-
-
 def _timed(one: Operation, cache: float | None) -> KernelTiming:
     return KernelTiming(
         name=one.name, shape=one.shape, flops=one.flops, flops_source=one.source,
-        traffic_bytes=one.traffic, seconds=timing.spread(one.samples).median,
-        samples=one.samples, cache_resident=cache is not None and one.traffic <= cache)
+        traffic_bytes=one.traffic, footprint_bytes=one.footprint,
+        seconds=timing.spread(one.samples).median, samples=one.samples,
+        cache_resident=cache is not None and one.footprint <= cache)
 
 
 def _cache_note(cache: float | None, kernels: list[KernelTiming]) -> dict[str, str]:
