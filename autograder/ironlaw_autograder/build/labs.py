@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import nbformat
-from ironlaw.errors import IronlawError
+from ironlaw.errors import InputError, IronlawError
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
@@ -23,6 +23,10 @@ from . import lab_source, notebook, selfcheck_lab, stamp
 from .lab_source import Lab, label
 
 TEXT_STUB = "*Your answer here.*"
+PLAIN_SETTINGS = """c = get_config()
+# Rubrics stand in locked cells below the answer that they mark.
+c.ClearMarkScheme.enforce_metadata = False
+"""
 _KEPT = ("nbgrader", "tags", "jupyter", "deletable", "editable")
 
 
@@ -67,6 +71,24 @@ def write_source(lab: Lab, root: Path) -> None:
     """Put the lab's full source where nbgrader looks for it under `root`."""
     path = root / "source" / lab.name / f"{lab.name}.ipynb"
     notebook.write_if_changed(path, notebook.text(copy.deepcopy(lab.source)))
+
+
+def write_plain(course: Course, folder: Path) -> list[Path]:
+    """A tree in which nbgrader grades every lab by itself; the files that were written.
+
+    It holds the solutions. `InputError` where it would lie in the checkout, or where other
+    settings of nbgrader lie already.
+    """
+    root, file = folder.resolve(), folder.resolve() / "nbgrader_config.py"
+    if root.is_relative_to(course.root):
+        raise InputError("plain", str(folder), "a folder outside the course's checkout")
+    if file.exists() and file.read_text(encoding="utf-8") != PLAIN_SETTINGS:
+        raise InputError("plain", str(folder), f"a folder without a {file.name} of its own",
+                         "Name a new one; nothing was written.")
+    for lab in labs(course):
+        write_source(lab, root)
+    notebook.write_if_changed(file, PLAIN_SETTINGS)
+    return [file, *sorted(root.glob("source/*/*.ipynb"))]
 
 
 def generate(lab: Lab, config: Config) -> None:

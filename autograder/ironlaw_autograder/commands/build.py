@@ -13,11 +13,21 @@ PARTS = ("chapters", "labs")
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, help="the course's checkout (default: around here)")
-    parser.add_argument("--only", choices=PARTS, help="derive only this part")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--only", choices=PARTS, help="derive only this part")
+    what.add_argument("--plain", type=Path, metavar="FOLDER",
+                      help="derive nothing; write the labs' sources, solutions included, and "
+                      "settings into FOLDER, for grading with nbgrader alone")
 
 
 def run(args: argparse.Namespace) -> int:
     course = courses.find(args.root)
+    if args.plain is not None:
+        from ..build import labs  # nbgrader takes seconds to import
+
+        for path in labs.write_plain(course, args.plain):
+            print(f"wrote {path}")
+        return 0
     made = derived(course, args.only)
     written = [path for path, content in made.items() if notebook.write_if_changed(path, content)]
     for path in written:
