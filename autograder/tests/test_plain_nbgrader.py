@@ -61,6 +61,7 @@ def test_a_plain_tree_holds_every_lab_and_replaces_nobodys_settings(
     own.parent.mkdir()
     own.write_text("c = get_config()\n", encoding="utf-8")
     assert main([*words, str(own.parent)]) == 2
+    assert main([*words, str(own)]) == 2
     assert main([*words, str(course.root / "plain")]) == 2
     assert "outside the course's checkout" in capsys.readouterr().err
     assert [p.name for p in own.parent.iterdir()] == [own.name]

@@ -17,7 +17,7 @@ import pytest
 import traitlets
 from ironlaw.errors import UnavailableError
 from ironlaw_autograder.cli import main
-from ironlaw_autograder.judge import sandbox
+from ironlaw_autograder.judge import sandbox, slots
 
 BLOCKED = "ironlaw.predict.iron_law"
 LOOK = """
@@ -146,13 +146,20 @@ def test_the_advice_fits_the_cause(
 
 
 @pytest.mark.parametrize(("users", "first"), [
-    ("         0          0 4294967295\n", 231_000),  # a whole machine
+    ("         0          0 4294967295\n", 70_000),  # a whole machine
     ("         0     100000      65536\n", 64_512),  # a container of somebody without rights
     ("         0       1000          1\n         1     100000      65536\n", 64_513),
     ("         0       1000          1\n", 0), ("", 0),
 ])
 def test_the_users_of_sandboxes_are_ones_that_exist_here(users: str, first: int) -> None:
     assert sandbox.first_user(users) == first
+
+
+def test_no_sandbox_becomes_somebody_elses_user() -> None:
+    first = sandbox.first_user("0 0 4294967295")
+    last = first + slots.COUNT - 1
+    assert first >= 65_536  # people, services, `nobody`, and the users of a container
+    assert last < 100_000  # SUB_UID_MIN: Debian, Fedora and others hand out ranges from there
 
 
 @pytest.mark.sandbox

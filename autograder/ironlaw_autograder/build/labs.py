@@ -80,7 +80,7 @@ def write_plain(course: Course, folder: Path) -> list[Path]:
     settings of nbgrader lie already.
     """
     root, file = folder.resolve(), folder.resolve() / "nbgrader_config.py"
-    if root.is_relative_to(course.root):
+    if root.is_relative_to(course.root) or (root.exists() and not root.is_dir()):
         raise InputError("plain", str(folder), "a folder outside the course's checkout")
     if file.exists() and file.read_text(encoding="utf-8") != PLAIN_SETTINGS:
         raise InputError("plain", str(folder), f"a folder without a {file.name} of its own",

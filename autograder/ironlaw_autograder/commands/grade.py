@@ -16,6 +16,7 @@ from ..build import notebook
 from ..grading import changes, cluster, cluster_scheduler, database, tables
 from ..grading.grade import Runner, grade_folder
 from ..grading.progress import Progress
+from ..judge import sandbox
 from . import _taking
 
 _SHOWN = 12  # lines of changed points; all of them are in the table
@@ -49,6 +50,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.accept_risk:
+        sandbox.require_processes()
     course = courses.find(args.root, args.salt)
     path = args.path.resolve()
     out = args.out or path.with_name(f"{path.name if path.is_dir() else path.stem}-graded")

@@ -38,16 +38,21 @@ _ALLOW = ("Allow user namespaces on this system, or grade as root; start a conta
           "capabilities SYS_ADMIN and NET_ADMIN." + _RECIPE + _OPEN)
 _MOVE = ("Bubblewrap itself works, but this Python or the course cannot be read inside it. Put "
          "both into folders that every user may read." + _OPEN)
+_WINDOWS = ("Use WSL, the Windows Subsystem for Linux: clone the course, install bubblewrap and "
+            "grade inside it. Or use the container." + _RECIPE)
+_SYSTEMS = {"darwin": "macOS", "win32": "Windows"}
 
 
 def first_user(uid_map: str) -> int:
     """The first of the users that sandboxes become, or 0 where there are none to hand out.
 
     `uid_map` is the text of /proc/self/uid_map: the users that exist here. On a whole machine
-    nobody owns the ones chosen; a container may have 65,536 in all, or itself alone.
+    nobody owns the ones chosen: they lie above the 65,536 of a container and of people's accounts,
+    and below 100,000, from where systems hand out ranges to their users by default
+    (SUB_UID_MIN in /etc/login.defs). A container may have 65,536 in all, or itself alone.
     """
     ranges = [[int(number) for number in line.split()] for line in uid_map.splitlines()]
-    usual = 231_000
+    usual = 70_000
     if any(first <= usual <= first + count - slots.COUNT for first, _, count in ranges):
         return usual
     # The last ones, but for `nobody` (65,534).
@@ -146,7 +151,7 @@ def open_environment(folder: str) -> dict[str, str]:
 def problem() -> str | None:
     """Why no sandbox can be made here, or None when one works."""
     if sys.platform != "linux":
-        return f"bubblewrap needs Linux; this is {sys.platform}."
+        return f"bubblewrap needs Linux; this is {_SYSTEMS.get(sys.platform, sys.platform)}."
     if shutil.which("bwrap") is None:
         return "bubblewrap (`bwrap`) is not installed."
     who = identity()
@@ -165,8 +170,18 @@ def require() -> None:
         raise UnavailableError("The sandbox", reason, next_step(reason))
 
 
+def require_processes() -> None:
+    """Raise `UnavailableError` where student code cannot run even without isolation."""
+    if sys.platform == "win32":
+        raise UnavailableError("Running student code", "Windows has neither the limits on a "
+                               "process nor the sockets between processes that grading uses.",
+                               _WINDOWS)
+
+
 def next_step(reason: str) -> str:
     """What to do about a `problem`; installing bubblewrap mends only its absence."""
+    if sys.platform == "win32":
+        return _WINDOWS
     if not reason.startswith("bubblewrap fails"):
         return _INSTALL
     began = any(word in reason for word in ("execvp", "Error: ", "Fatal Python error"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from .channel import LostError
 from .limits import Limits
 
 _PAUSE = 0.2
+_PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -72,10 +74,13 @@ class Watch:
 
 
 def measure(root: int, folders: tuple[str, ...]) -> Use:
-    """What `root`, all that descend from it, and their private `folders` use."""
+    """What `root`, all that descend from it, and their private `folders` use.
+
+    All zero on a system that does not tell (macOS): each process has its own limits all the same.
+    """
     children: dict[int, list[int]] = {}
     seen: dict[int, tuple[int, float, int]] = {}
-    for entry in Path("/proc").iterdir():
+    for entry in _entries():
         if not entry.name.isdigit():
             continue
         try:
@@ -106,6 +111,11 @@ def measure(root: int, folders: tuple[str, ...]) -> Use:
             use.stored += (found.f_blocks - found.f_bfree) * found.f_frsize
             use.files += found.f_files - found.f_ffree
     return use
+
+
+def _entries() -> Iterator[Path]:
+    """What the system tells of its processes, where it does so in files."""
+    return _PROC.iterdir() if _PROC.is_dir() else iter(())
 
 
 def _at_work(processes: list[int]) -> int:
