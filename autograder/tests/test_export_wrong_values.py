@@ -122,6 +122,9 @@ def test_a_time_out_and_an_empty_answer_are_known_again(
 
     late = marks._mark(Row(), vars(judged(f"t{len(CASES)}")))
     assert (late.timed_out, late.blank) == (True, False)
+    # Words alone say nothing: a student's own message may hold any.
+    said = {"message": "The call ran past its limit.", "notes": ["time is used up"]}
+    assert not marks._mark(Row(), said).timed_out
     cells = [code("x = 1", "a", solution=True, locked=False),
              code(check("student.value('x')"), "t", grade=True, points=2)]
     (empty,) = engine.grade(v4.new_notebook(cells=cells), {"a": "x = 1"}).scores

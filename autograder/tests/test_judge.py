@@ -154,6 +154,7 @@ def test_a_death_costs_its_own_question_and_earlier_work_is_run_again(engine: En
     assert points(graded) == {"t-a": 2, "t-b": 0, "t-b2": 0, "t-c": 2}
     assert "ended the Python process" in graded.scores[1].message
     assert "in an earlier check" in graded.scores[2].message
+    assert not any(score.timed_out for score in graded.scores)
 
 
 def test_a_kernel_that_starts_again_draws_the_same_random_numbers(engine: Engine) -> None:
@@ -206,6 +207,7 @@ def test_a_notebook_that_uses_up_its_time_is_told_and_ended() -> None:
         engine.close()
     assert points(graded) == {"late": 0}
     assert "time was used up" in graded.scores[0].message
+    assert graded.scores[0].timed_out
     assert graded.seconds < 20
 
 
@@ -213,7 +215,29 @@ def test_an_interrupted_cell_keeps_what_ran_before(engine: Engine) -> None:
     graded = grade(engine, answer("a", "x = 5\nwhile True:\n    pass"),
                    asks("kept", "student.close('x', student.value('x'), 5)"))
     assert points(graded) == {"kept": 2}
+    assert not graded.scores[0].timed_out  # nothing was lost
     assert any("limit of" in event for event in graded.events)
+
+
+def test_what_is_done_about_a_lost_process_hangs_on_no_words(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Kernel, "_why", lambda *_: "stopped")
+    deaf = "import signal, time\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\ntime.sleep(99)"
+    deaf_call = deaf.replace("\n", "; ")
+    engine = Engine(dataclasses.replace(QUICK, cell_seconds=0.5, call_seconds=0.5,
+                                        grace_seconds=0.5))
+    try:
+        graded = grade(
+            engine, answer("a", "x = 1"), asks("t-a", "student.value('x')"),
+            answer("b", deaf), asks("t-b", "student.value('y')"),
+            answer("c", f"def c():\n    {deaf_call}"), asks("t-c", "student.call('c')"),
+            asks("t-c2", "student.call('c')"),
+            answer("d", "z = x"), asks("t-d", "student.close('z', student.value('z'), 1)"))
+    finally:
+        engine.close()
+    assert [(s.points, s.timed_out) for s in graded.scores] == [
+        (2, False), (0, True), (0, True), (0, True), (2, False)]
 
 
 def test_rich_output_survives_and_html_of_a_student_does_not(engine: Engine) -> None:

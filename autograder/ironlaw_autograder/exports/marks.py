@@ -27,9 +27,6 @@ from ..grading import contents, database
 from ..intake.settle import NOTHING
 from ..judge.engine import NO_ANSWER
 
-# How the judge words an answer that ran out of time (`judge/kernel.py`, `judge/engine.py`).
-_TIMED_OUT = ("ran past its limit", "time was used up", "time is used up")
-
 
 @dataclass(frozen=True)
 class Question:
@@ -243,8 +240,7 @@ def _student(submission: SubmittedAssignment, questions: tuple[Question, ...],
 
 def _mark(grade: Any, score: dict[str, Any]) -> Mark:
     message = str(score.get("message", ""))
-    words = " ".join([message, *map(str, score.get("notes", []))])
     points = None if grade.needs_manual_grade else float(grade.score)
     return Mark(points, blank=message == NO_ANSWER,
-                timed_out=any(sign in words for sign in _TIMED_OUT),
+                timed_out=bool(score.get("timed_out", False)),
                 message=message, got=str(score.get("got", "")))

@@ -40,6 +40,19 @@ def questions(cells: list[Any]) -> dict[str, tuple[str, str]]:
     return found
 
 
+def numbers(cells: list[Any]) -> dict[str, str]:
+    """The number of the question of each cell from a question's text to its last points.
+
+    What follows those, up to the next question, belongs to none.
+    """
+    found = questions(cells)
+    names = [str(label(cell).get("grade_id", "")) for cell in cells]
+    last = {found[name][0]: place for place, (name, cell) in enumerate(zip(names, cells,
+            strict=True)) if label(cell).get("grade")}
+    return {name: found[name][0] for place, name in enumerate(names)
+            if name in found and found[name][0] and place <= last.get(found[name][0], -1)}
+
+
 def summary(earned: float, maximum: float, waiting: float, late: float = 0.0) -> str:
     """The line with which a student's page begins; `late` points are taken off already."""
     parts = [f"Graded: {earned:g} of {maximum:g} points"]

@@ -29,13 +29,14 @@ from ..intake import versions
 from ..judge.engine import Engine, Score
 from ..judge.limits import Limits
 from ..judge.restore import restore
+from ..judge.shipped import Shipped
 from ..simulate.submissions import Desk
 from ..variants.verdict import mismatches
 from . import checklist, contents
 
 # What can change an outcome: the judge, its tests and records, and the learner's package.
 _JUDGING = ("judge", "records", "variants", "build", "grading/work.py", "grading/checklist.py",
-            "intake/versions.py", "simulate/submissions.py", "__init__.py")
+            "grading/contents.py", "intake/versions.py", "simulate/submissions.py", "__init__.py")
 _SOURCES = frozenset((".py", ".toml", ".csv"))
 
 
@@ -110,6 +111,8 @@ class Marking:
         shipped = labs.release(lab)
         self.template = labs.template(lab, shipped)
         self.stamp = stamp.read(shipped.metadata)
+        self.shipped = Shipped({label(cell)["grade_id"]: cell for cell in shipped.cells},
+                               contents.numbers(self.template.cells))
         self.stubs = {label(cell)["grade_id"]: cell.source for cell in self.template.cells
                       if is_answer(cell)}
         self._sound: frozenset[str] | None = None
@@ -167,9 +170,10 @@ class Worker:
 def judged(marking: Marking, engine: Engine, task: Task) -> Outcome:
     """One submission restored, run in the sandbox, and every question judged."""
     submitted = task.node()
-    new = versions.new_cells(marking.template, submitted, stamp.read(submitted.metadata),
-                             marking.stamp)
-    restored = restore(marking.template, submitted, new)
+    said = stamp.read(submitted.metadata)
+    new = versions.new_cells(marking.template, submitted, said, marking.stamp)
+    restored = restore(marking.template, submitted, new, shipped=marking.shipped,
+                       same=versions.same(said, marking.stamp))
     graded = engine.grade(restored.notebook, marking.stubs, marking.lab.blocked, task.student,
                           sound=lambda check: marking.sound(engine, check))
     scores = versions.waiting(graded.scores, new)

@@ -24,6 +24,11 @@ def differs(found: Stamp, now: Stamp) -> bool:
     return bool(found) and found.hash != now.hash
 
 
+def same(found: Stamp, now: Stamp) -> bool:
+    """Whether a notebook says that it was handed out in the version `now`."""
+    return bool(found) and found.hash == now.hash
+
+
 def remark(found: Stamp, now: Stamp) -> str:
     """The two versions in words, '' where they are one or nothing is known."""
     if not differs(found, now):

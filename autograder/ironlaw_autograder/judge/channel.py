@@ -23,11 +23,15 @@ _BURIAL_SECONDS = 5.0
 
 
 class LostError(BaseException):
-    """The other process is gone or must go. Not an `Exception`: no test may swallow it."""
+    """The other process is gone or must go. Not an `Exception`: no test may swallow it.
 
-    def __init__(self, reason: str) -> None:
+    `timed_out` is set where `reason` says to people that an answer took too long.
+    """
+
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.timed_out = timed_out
 
 
 @dataclass

@@ -20,7 +20,7 @@ from nbformat import NotebookNode, from_dict
 from ..build.lab_source import is_answer, label
 from . import sandbox, slots
 from .channel import LostError
-from .kernel import CellRun, Kernel
+from .kernel import Kernel
 from .limits import Limits
 from .referee_process import Referee
 from .words import clean
@@ -34,7 +34,8 @@ STOPPED = ("What your code gave has a form that this check cannot work with. If 
 class Score:
     """The outcome of one graded cell; `points` is None when a person must decide.
 
-    `got` is the student's own value that was wrong, as short text: for the item analysis.
+    `got` is the student's own value that was wrong, as short text, and `timed_out` whether
+    points were lost where code ran out of time: for the item analysis.
     """
 
     grade_id: str
@@ -43,6 +44,7 @@ class Score:
     message: str
     notes: list[str] = field(default_factory=list)
     got: str = ""
+    timed_out: bool = False
 
 
 @dataclass
@@ -116,6 +118,9 @@ class _Run:
         self._guilty: dict[str, str] = {}
         self._events: list[str] = []
         self._stops: list[str] = []
+        self._stopped_late = False  # a cell of the present question ran out of time
+        self._asked_late = False  # and so did a call of the present check
+        self._slow: set[str] = set()  # those of the guilty that ran out of time
         self._answering = 0.0  # seconds that the student's code took in the present check
         self._written_out = 0  # characters of output so far
         self.stopped: list[tuple[NotebookNode, Score]] = []
@@ -129,6 +134,7 @@ class _Run:
             if is_answer(cell):
                 if new_question:  # a second check on the same answers keeps what was seen
                     touched, new_question, self._stops = False, False, []
+                    self._stopped_late = False
                 touched |= cell.source.strip() != self._stubs.get(meta["grade_id"], "").strip()
             if meta.get("grade"):
                 score = self._score(cell, touched)
@@ -159,11 +165,12 @@ class _Run:
                   for o in outputs if o["output_type"] == "error"]
         self._stops += [f"The cell {name} stopped with {error}{self._limits.behind(error)}"
                         for error in errors[:1]]
-        if ended.status in ("timeout", "lost") and ended.reason:
+        self._stopped_late |= ended.timed_out
+        if ended.reason:
             self._events.append(f"cell {name}: {ended.reason}")
             outputs.append(_error(ended.reason))
             self._stops.append(f"The cell {name} was stopped: {ended.reason}.")
-        if self._must_restart(ended):
+        if ended.gone:
             self.close()
         else:
             self._history.append(cell.source)
@@ -181,10 +188,6 @@ class _Run:
             kept.append(output)
         return kept
 
-    def _must_restart(self, ended: CellRun) -> bool:
-        return ended.status == "lost" or (ended.status == "timeout"
-                                          and "interrupted" in ended.reason)
-
     def _live(self) -> Kernel:
         """The process with every cell so far, run again after a restart."""
         while self._kernel is None:
@@ -195,7 +198,7 @@ class _Run:
                 if self._out_of_time():
                     break
                 ended = self._kernel.run(source, self._cell_seconds())
-                if self._must_restart(ended):  # it behaved the first time
+                if ended.gone:  # it behaved the first time
                     self._history += again[place + 1:]
                     self.close()
                     break
@@ -213,15 +216,17 @@ class _Run:
             score = Score(name, 0.0, maximum, NO_ANSWER)
         elif self._out_of_time():
             score = Score(name, 0.0, maximum, "The notebook's time was used up before this "
-                          f"question ({self._limits.total_seconds:g} s for all cells).")
+                          f"question ({self._limits.total_seconds:g} s for all cells).",
+                          timed_out=True)
         else:
-            self._answering = 0.0
+            self._answering, self._asked_late = 0.0, False
             outcome = self._engine.referee.judge(cell.source, name, self._ask, self._owner)
             score = _scored(name, maximum, outcome)
             if outcome.get("broken") and not outcome.get("ended"):
                 self.stopped.append((cell, score))
             if score.points != maximum:
                 score.notes += self._stops
+                score.timed_out = self._stopped_late or self._asked_late
             if outcome.get("broken"):
                 self._events.append(f"question {name}: {outcome['broken'].strip()}")
         cell.outputs = _shown(score)
@@ -236,29 +241,39 @@ class _Run:
              blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         name = str(question.get("name"))
         if name in self._guilty:
+            self._asked_late |= name in self._slow
             return {"status": "lost", "message": f"{self._guilty[name]} (in an earlier check; it "
                     "was not called again)."}, []
         if self._answering > self._limits.test_seconds:
+            self._asked_late = True
             return {"status": "lost", "message": "The calls of this check took more than "
                     f"{self._limits.test_seconds:g} s together."}, []
         start = time.monotonic()
         try:
             kernel = self._live()
             if self._out_of_time():
+                self._asked_late = True
                 return {"status": "lost", "message": "The notebook's time is used up."}, []
             reply, back = kernel.ask(question, blobs, self._limits.call_seconds)
         except LostError as lost:
             self._events.append(f"question about {name}: {lost.reason}")
-            self._guilty[name] = lost.reason
+            self._blame(name, lost.reason, late=lost.timed_out)
             self.close()
             return {"status": "lost", "message": f"{self._guilty[name]}."}, []
         finally:
             self._answering += time.monotonic() - start
         if reply["status"] == "timeout":
-            self._guilty[name] = str(reply["message"]).rstrip(".")
+            self._blame(name, str(reply["message"]).rstrip("."), late=True)
         elif reply["status"] == "error":
             reply["message"] += self._limits.behind(reply["message"])
         return reply, back
+
+    def _blame(self, name: str, reason: str, *, late: bool) -> None:
+        """Never ask for `name` again: it hung, or ended its process."""
+        self._guilty[name] = reason
+        if late:
+            self._slow.add(name)
+            self._asked_late = True
 
     def _out_of_time(self) -> bool:
         return time.monotonic() - self._start > self._limits.total_seconds

@@ -23,11 +23,17 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
 @dataclass
 class CellRun:
-    """What a cell did: nbformat outputs, and `status` ok, error, timeout or lost."""
+    """What a cell did: nbformat outputs, and `status` ok, error, timeout or lost.
+
+    `timed_out` is whether it ran past its limit, `gone` whether its process can do no more.
+    `reason` says both to people.
+    """
 
     status: str
     outputs: list[dict[str, Any]] = field(default_factory=list)
     reason: str = ""
+    timed_out: bool = False
+    gone: bool = False
 
 
 class Kernel:
@@ -72,7 +78,8 @@ class Kernel:
             done, _ = self._done(seconds + self._limits.grace_seconds, outputs)
             ended = CellRun(str(done.get("status")))
         except LostError as lost:
-            ended = CellRun("timeout" if lost.reason == "time" else "lost",
+            late = lost.reason == "time"
+            ended = CellRun("timeout" if late else "lost", timed_out=late, gone=True,
                             reason=self._why(lost, "the cell", seconds))
         self._channel.drain()
         for name, text in (("stderr", self._channel.stderr), ("stdout", self._channel.stdout)):
@@ -80,7 +87,8 @@ class Kernel:
             if said:
                 outputs.insert(0, {"output_type": "stream", "name": name, "text": said})
         ended.outputs = outputs
-        if ended.status == "timeout" and not ended.reason:
+        if ended.status == "timeout" and not ended.gone:
+            ended.timed_out = True
             ended.reason = f"the cell ran past its limit of {seconds:g} s"
         return ended
 
@@ -92,7 +100,8 @@ class Kernel:
             self._send({**question, "seconds": seconds}, blobs, seconds)
             reply, back = self._done(seconds + self._limits.grace_seconds, [])
         except LostError as lost:
-            raise LostError(self._why(lost, name, seconds)) from None
+            raise LostError(self._why(lost, name, seconds),
+                            timed_out=lost.reason == "time") from None
         self._channel.drain()
         self._channel.stdout.take()  # what a student prints during a hidden test stays untold
         self._channel.stderr.take()

@@ -3,7 +3,7 @@
 The labelled cells come in the order and with the labels, types and points of the
 template; locked cells carry the template's text; answers carry the student's. Cells
 without a label are the student's own and stay behind the cell that they followed.
-Nothing that a student did to the shape costs points.
+Nothing that a student did to the shape costs points; `shipped.py` says what is told of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from nbformat import NotebookNode, v4
 
 from ..build.lab_source import label
+from .shipped import Changes, Shipped
 
 # More cells of one's own, or more text in one cell, is no lab report: it only costs the others
 # their turn, here and where pages are made.
@@ -34,14 +35,19 @@ class Restored:
 
 
 def restore(template: NotebookNode, submitted: NotebookNode,
-            new: Collection[str] = ()) -> Restored:
+            new: Collection[str] = (), *, shipped: Shipped | None = None,
+            same: bool = True) -> Restored:
     """`submitted` in the shape of `template` (which holds the hidden tests).
 
-    `new` are labels that the version of the lab which was handed out did not have.
+    `new` are labels that the version of the lab which was handed out did not have. With
+    `shipped`, locked cells are compared with what students got, and every one that was altered
+    or is missing is named; where `same` is False, the notebook may honestly be of another
+    version, and one line says that something was put right.
     """
     known = {label(cell)["grade_id"]: cell for cell in template.cells}
     notes: list[str] = []
-    groups, own = _sort(known, submitted.cells, notes)
+    changes = Changes(shipped, same=same, new=new)
+    groups, own = _sort(known, submitted.cells, notes, changes)
     _few(own, notes)
     made: list[NotebookNode] = list(own[""])
     for name, cell in known.items():
@@ -49,11 +55,14 @@ def restore(template: NotebookNode, submitted: NotebookNode,
         if name in new:
             made.append(_fresh(cell))
         elif label(cell)["locked"]:
-            made.append(_locked(cell, name, found, notes))
+            changes.locked(name, found)
+            made.append(_fresh(cell))
         else:
-            made += _answer(cell, name, found, notes)
+            changes.points(name, found)
+            made += _answer(cell, changes.called(name), found, notes)
         made += own[name]
     _number(made)
+    notes += changes.lines()
     asked = [name for name, cell in known.items() if name in new and label(cell)["grade"]]
     if asked:
         notes.append("Not in the version of the lab that was handed out, so that a person "
@@ -64,8 +73,8 @@ def restore(template: NotebookNode, submitted: NotebookNode,
 
 
 def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
-          notes: list[str]) -> tuple[dict[str, list[NotebookNode]],
-                                     dict[str, list[NotebookNode]]]:
+          notes: list[str], changes: Changes) -> tuple[dict[str, list[NotebookNode]],
+                                                       dict[str, list[NotebookNode]]]:
     """Submitted cells by label, and the student's own cells by the label they follow."""
     groups: dict[str, list[NotebookNode]] = defaultdict(list)
     own: dict[str, list[NotebookNode]] = defaultdict(list)
@@ -85,7 +94,7 @@ def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
             own[last].append(_plain(cell))
     first_places = list(dict.fromkeys(order))
     if first_places != [name for name in known if name in groups]:
-        notes.append("Cells had been moved; they were graded in the order of the lab.")
+        changes.moved()
     return groups, own
 
 
@@ -101,29 +110,20 @@ def _few(own: dict[str, list[NotebookNode]], notes: list[str]) -> None:
                      f"first {MAX_OWN_CELLS} were run.")
 
 
-def _locked(cell: NotebookNode, name: str, found: list[NotebookNode],
-            notes: list[str]) -> NotebookNode:
-    graded = label(cell)["grade"]
-    if graded and not found:
-        notes.append(f"The cell {name} was missing; it was put back.")
-    elif graded and len(found) > 1:
-        notes.append(f"The cell {name} was there {len(found)} times; one was graded.")
-    return _fresh(cell)
-
-
-def _answer(cell: NotebookNode, name: str, found: list[NotebookNode],
+def _answer(cell: NotebookNode, called: str, found: list[NotebookNode],
             notes: list[str]) -> list[NotebookNode]:
     """The answer cell, preceded by the student's other copies of it."""
     if not found:
-        notes.append(f"The answer cell {name} was missing; it counts as empty.")
+        notes.append(f"The answer cell {called} was missing; it counts as empty.")
         return [_fresh(cell)]
     written = [c for c in found if c.source.strip() and c.source.strip() != cell.source.strip()]
     chosen = (written or found)[-1]
     if len(found) > 1:
-        notes.append(f"The answer cell {name} was there {len(found)} times; the last one with "
+        notes.append(f"The answer cell {called} was there {len(found)} times; the last one with "
                      "an answer was graded.")
     if any(c.cell_type != cell.cell_type for c in found):
-        notes.append(f"The type of the cell {name} had been changed; it was changed back.")
+        notes.append(f"The type of the cell {called} had been changed; it was changed back. "
+                     "That cost no points.")
     answer = _fresh(cell)
     answer.source = chosen.source
     before = [_plain(c) for c in written if c is not chosen and c.cell_type == cell.cell_type]

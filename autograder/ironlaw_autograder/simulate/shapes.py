@@ -60,7 +60,10 @@ def shapes(target: str, check: str) -> list[Shape]:
     """Changes to the reference solution that cost nothing; `target` is answered, `check` graded."""
     return [
         ("deletes a check", _without(check), "was missing"),
-        ("edits a check and its points", _easier(check), ""),
+        ("edits a check and its points", _easier(check), "was not as handed out"),
+        ("rewrites every cell of the lab's own, and all points", _all_easier,
+         "cells were not as handed out"),
+        ("deletes every cell of the lab's own", _all_gone, "cells were missing"),
         ("copies every cell", _twice, "there 2 times"),
         ("turns the order round", lambda notebook: notebook.cells.reverse(), "moved"),
         ("turns answers into text", _as_text(target), "type of the cell"),
@@ -104,6 +107,18 @@ def _easier(name: str) -> Callable[[NotebookNode], None]:
                 cell.source = "100.0"
                 cell.metadata.nbgrader.update(points=100, locked=False)
     return edit
+
+
+def _all_easier(notebook: NotebookNode) -> None:
+    for cell in notebook.cells:
+        if label(cell)["locked"]:
+            cell.source = "100.0"
+        if label(cell)["grade"]:
+            cell.metadata.nbgrader.update(points=100)
+
+
+def _all_gone(notebook: NotebookNode) -> None:
+    notebook.cells = [cell for cell in notebook.cells if not label(cell)["locked"]]
 
 
 def _as_text(name: str) -> Callable[[NotebookNode], None]:

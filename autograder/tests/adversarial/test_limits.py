@@ -105,6 +105,7 @@ def test_a_limit_of_a_cell_bites_and_names_itself(name: str) -> None:
     finally:
         engine.close()
     assert [score.points for score in graded.scores] == [0, 2]
+    assert [score.timed_out for score in graded.scores] == [name == "a cell", False]
     assert said in words(graded)
 
 
@@ -132,6 +133,8 @@ def test_a_limit_of_a_check_bites_and_no_person_has_to_look(name: str) -> None:
     finally:
         engine.close()
     assert [score.points for score in graded.scores] == [0, 2]
+    slow = name in ("a call", "all calls of a check")
+    assert [score.timed_out for score in graded.scores] == [slow, False]
     assert said in words(graded)
 
 

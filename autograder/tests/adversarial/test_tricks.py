@@ -247,6 +247,7 @@ def test_a_reply_that_never_comes_costs_its_question_alone(strict: Engine, name:
                    *question("y = 1", "student.close('y', student.value('y'), 1)", name="next"))
     assert [score.points for score in graded.scores] == [0, 2]
     assert "x ran past its limit of 1 s and could not be interrupted" in graded.scores[0].message
+    assert [score.timed_out for score in graded.scores] == [True, False]
     assert graded.seconds < 30
 
 
