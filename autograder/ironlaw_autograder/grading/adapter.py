@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from alembic.script import ScriptDirectory
 from ironlaw.errors import IronlawError
 from nbformat import NotebookNode
 from nbgrader import dbutil
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Grade, Gradebook, MissingEntry
 from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
@@ -32,6 +32,7 @@ from ..intake import late, roster
 from ..intake.settle import Submission
 from ..intake.taking import Taking
 from . import database, front, preprocessors
+from .journal import ByHand
 from .transaction import Transaction, transaction
 from .work import Outcome
 
@@ -148,25 +149,52 @@ class Classroom:
         front.autograding(config)
         self._convert(Autograde, config, student)
 
-    def absent(self, student: str) -> None:
-        """Enter a submission that cannot be read: 0 points, nothing to mark by hand."""
+    def withhold(self, student: str, *, waits: bool, keep: bool) -> None:
+        """Enter a submission without an outcome, in the place of what was there before.
+
+        Where the grader failed, every question `waits` for a person; where the file cannot be
+        read, each has 0 points. What a person gave goes, unless `keep`: then it was given
+        although there is no outcome. There is no notebook to mark, and no page to hand out.
+        """
         with at_peace(), self.gradebook() as book:
             book.update_or_create_student(student)
             submission = book.update_or_create_submission(self.lab.name, student)
             for part in submission.notebooks:
                 for grade in part.grades:
-                    grade.auto_score, grade.needs_manual_grade = 0.0, False
+                    if not keep:
+                        grade.manual_score = grade.extra_credit = None
+                    grade.auto_score = None if waits else 0.0
+                    grade.needs_manual_grade = waits and grade.manual_score is None
+            book.db.commit()
+        if self._open is not None:
+            self._open.keep()
+        self.graded(student).unlink(missing_ok=True)
+        self.page(student).unlink(missing_ok=True)
+
+    def by_hand(self, student: str) -> dict[str, ByHand]:
+        """What a person gave this student, by question."""
+        return {name: ByHand(grade.manual_score, grade.extra_credit, grade.auto_score,
+                             bool(grade.needs_manual_grade))
+                for name, grade in self._grades(student).items()
+                if grade.manual_score is not None or grade.extra_credit is not None}
+
+    def give_back(self, student: str, marks: Mapping[str, ByHand]) -> None:
+        """Put marks back that were taken away with `withhold`; newer ones stay."""
+        with self.gradebook() as book:
+            for name, grade in self._grades(student).items():
+                if name in marks and grade.manual_score is None and grade.extra_credit is None:
+                    mark = marks[name]
+                    grade.manual_score, grade.extra_credit = mark.points, mark.extra
+                    grade.auto_score, grade.needs_manual_grade = mark.machine, mark.waits
             book.db.commit()
 
-    def undecided(self, student: str) -> None:
-        """Enter a submission that the grader failed on: every question waits for a person."""
-        with at_peace(), self.gradebook() as book:
-            book.update_or_create_student(student)
-            submission = book.update_or_create_submission(self.lab.name, student)
-            for part in submission.notebooks:
-                for grade in part.grades:
-                    grade.auto_score, grade.needs_manual_grade = None, True
-            book.db.commit()
+    def _grades(self, student: str) -> dict[str, Grade]:
+        with self.gradebook() as book:
+            try:
+                found = book.find_submission(self.lab.name, student)
+            except MissingEntry:
+                return {}
+            return {grade.name: grade for part in found.notebooks for grade in part.grades}
 
     def feedback(self, student: str) -> Path:
         """Write one student's feedback page, readable without a network."""

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import traceback
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..judge.engine import Score
 from ..judge.limits import Limits
 from . import database, pool, work
 from .adapter import Classroom, GradingError
-from .journal import Journal, Written, answers, only_writer
+from .journal import Journal, Written, answers, only_writer, withheld
 from .work import Marking, Outcome, Task
 
 # Takes tasks, course, lab, limits and whether to isolate; gives outcomes as they come.
@@ -67,7 +67,8 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
     """Grade every submission in `folder` into `out`; results in the order of the folder.
 
     What was judged before and has not changed since is taken from the journal in `out`, unless
-    `fresh`. `runner` judges instead of the pool of `workers` on this machine.
+    `fresh`; what the gradebook holds of it already is not written again, unless `fresh`.
+    `runner` judges instead of the pool of `workers` on this machine.
     Without `pages` no feedback is written. `url` is where
     the gradebook lies (default: where `out` remembers it, at first a file in it). `taking` says
     how the work is taken in, and `notice` hears what the instructor should know of all of it.
@@ -142,7 +143,7 @@ class _Grading:
             for student, outcome in known.items():
                 yield self._enter(*read[student], outcome)
             for outcome in judged:
-                yield self._enter(*read[outcome.student], outcome, new=True)
+                yield self._enter(*read[outcome.student], outcome, new=True, again=fresh)
 
     def _unread(self, submission: Submission) -> Result:
         result = self._blank(submission)
@@ -150,15 +151,16 @@ class _Grading:
             return result
         with _named(result), self._room.sitting():
             if submission.problem != NOTHING:
-                self._room.absent(submission.student)
-            elif self._room.standing(submission.student) is not None:
+                self._withhold(result, withheld("no file that can be read"), waits=False)
+                self._standing(result)
+            elif self._standing(result):
                 result.notes.append("the gradebook still holds what was handed in before")
         return result
 
     def _enter(self, submission: Submission, task: Task, outcome: Outcome, *,
-               new: bool = False) -> Result:
+               new: bool = False, again: bool = False) -> Result:
         """Write one outcome into the gradebook, in a transaction of its own, and into the
-        journal first when it is new."""
+        journal first when it is new; `again`, if it is there already."""
         result = self._blank(submission)
         result.problem = outcome.problem
         result.questions, result.restored = outcome.scores, outcome.restored
@@ -167,30 +169,65 @@ class _Grading:
             if new:
                 self._journal.keep(self._key(task), outcome)
             if outcome.problem:
-                self._room.undecided(task.student)
+                file = hashlib.sha256(task.notebook.encode()).hexdigest()
+                self._withhold(result, withheld(f"the grader failed on {file}"), waits=True)
             else:
-                self._write(submission, task, outcome, result)
-            found = self._room.standing(task.student)
-            if found is not None:
-                result.score, result.maximum = found.score, found.maximum
-                result.waiting, result.marked = found.waiting, found.marked
-                result.penalty = found.penalty
+                self._write(submission, task, outcome, result, again)
+            self._standing(result)
         if result.penalty:
             result.notes.append(f"{result.penalty:g} points taken off for lateness")
         return result
 
-    def _write(self, submission: Submission, task: Task, outcome: Outcome, result: Result) -> None:
-        before = self._journal.written(task.student)
+    def _standing(self, result: Result) -> bool:
+        """Take points from the gradebook, which alone knows marks and penalties, if it has any."""
+        found = self._room.standing(result.student)
+        if found is not None:
+            result.score, result.maximum = found.score, found.maximum
+            result.waiting, result.marked = found.waiting, found.marked
+            result.penalty = found.penalty
+        return found is not None
+
+    def _written(self, student: str) -> Written | None:
+        """What this gradebook holds; what another one holds tells nothing about it."""
+        found = self._journal.written(student)
+        return found if found is not None and found.place == self._room.place else None
+
+    def _withhold(self, result: Result, key: str, *, waits: bool) -> None:
+        """Take back what the gradebook holds of a student, and say which marks that costs.
+
+        The journal is told before and after: killed in between, the next run writes again.
+        Marks that a person gives afterwards count, as long as the reason stays the same.
+        """
+        student = result.student
+        before = self._written(student) or Written("", {}, self._room.place)
+        keep = before.key == key
+        if not keep:
+            before = before.set_aside(self._room.by_hand(student))
+            self._journal.wrote(student, before)
+        self._room.withhold(student, waits=waits, keep=keep)
+        if not keep:
+            self._journal.wrote(student, replace(before, key=key))
+        if before.aside:
+            result.notes.append("set aside until the answer is there again: " + ", ".join(
+                f"{(mark.points or 0.0) + (mark.extra or 0.0):g} points given by hand for {name}"
+                for name, mark in before.aside.items()))
+
+    def _write(self, submission: Submission, task: Task, outcome: Outcome, result: Result,
+               again: bool) -> None:
+        before = self._written(task.student)
         judged = hashlib.sha256(outcome.notebook.encode()).hexdigest()
         now = Written(judged, answers(outcome.node()), self._room.place)
-        if before == now and self._stands(task.student):
+        if before == now and not again and self._stands(task.student):
             if self._room.dated(submission, self._taking.dates):
                 self._page(task.student, result)
             return
-        if before is not None and before.place != now.place:
-            before = None  # what another gradebook holds tells nothing about this one
-        changed = None if before is None else {
-            name for name, digest in now.answers.items() if before.answers.get(name) != digest}
+        changed = None
+        if before is not None:
+            changed = before.changed(now.answers)
+            if before.withheld:  # what was given meanwhile was given without these answers
+                changed |= self._room.by_hand(task.student).keys() - before.aside.keys()
+            self._journal.wrote(task.student, before.doubted(changed))
+            self._room.give_back(task.student, before.aside)
         self._room.submit(task.student, task.node())
         self._room.enter(outcome, changed)
         self._room.dated(submission, self._taking.dates)

@@ -14,8 +14,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,65 @@ from .work import Outcome
 _PATIENCE_SECONDS = 3.0  # the workers of a grader that was killed follow it in a moment
 
 
+_WITHHELD = "withheld: "  # no digest begins like this
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What a person gave for one question, and the machine's points and the wait beside it."""
+
+    points: float | None
+    extra: float | None
+    machine: float | None
+    waits: bool
+
+
 @dataclass(frozen=True)
 class Written:
     """What the gradebook holds of one student: which outcome, and the answers it was for.
 
-    `key` is the outcome's; `answers` maps each graded cell to a digest of the answer cells
-    that it judges; `place` says which gradebook it is.
+    `key` is the outcome's, or says why there is none, or is empty where the gradebook may hold
+    something else by now. `answers` maps each graded cell to a digest of the answer cells that
+    it judges, as they were judged last; `place` says which gradebook it is. `aside` are marks
+    that a person gave for these answers and that do not count while the answers are not there.
     """
 
     key: str
     answers: dict[str, str]
     place: str = ""
+    aside: dict[str, ByHand] = field(default_factory=dict)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether the gradebook holds no outcome, though something was handed in."""
+        return self.key.startswith(_WITHHELD)
+
+    def changed(self, answers: Mapping[str, str]) -> set[str]:
+        """The graded cells whose answer is another than at the last time."""
+        return {name for name, digest in answers.items() if self.answers.get(name) != digest}
+
+    def doubted(self, changed: set[str]) -> Written:
+        """The record while other answers to `changed` are on their way into the gradebook: it is
+        never equal to what is to be written, and takes neither answer for unchanged."""
+        return replace(self, key="", answers={name: digest for name, digest in self.answers.items()
+                                              if name not in changed})
+
+    def set_aside(self, given: Mapping[str, ByHand]) -> Written:
+        """The record before the marks `given` leave the gradebook.
+
+        What was given while no outcome was there is not for these answers: it waits.
+        """
+        aside = dict(self.aside)
+        for name, mark in given.items():
+            known = aside.get(name)
+            if known is None or (known.points, known.extra) != (mark.points, mark.extra):
+                aside[name] = replace(mark, waits=mark.waits or self.withheld)
+        return replace(self, key="", aside=aside)
+
+
+def withheld(why: str) -> str:
+    """The key of a record that holds no outcome, for this reason."""
+    return _WITHHELD + why
 
 
 class Journal:
@@ -63,15 +111,21 @@ class Journal:
             self._write("outcomes", outcome.student, {"key": key, "outcome": outcome.to_json()})
 
     def written(self, student: str) -> Written | None:
-        """What was last written to the gradebook in full, or None."""
+        """What was last written to the gradebook, or None."""
         data = self._read("written", student)
         try:
-            return Written(data["key"], dict(data["answers"]), str(data["place"])) if data else None
-        except (KeyError, TypeError, ValueError):
+            if data is None:
+                return None
+            # Without `aside` it is of a version that did not note when a grade was withdrawn.
+            return Written(str(data["key"]) if "aside" in data else "", dict(data["answers"]),
+                           str(data["place"]), {name: ByHand(**mark) for name, mark
+                                                in data.get("aside", {}).items()})
+        except (KeyError, TypeError, ValueError, AttributeError):
             return None
 
     def wrote(self, student: str, written: Written) -> None:
-        """Note that the gradebook now holds this; called after its last commit."""
+        """Note that the gradebook now holds this, after its last commit; and before the next
+        one, that it may soon hold something else (an empty key)."""
         self._write("written", student, asdict(written))
 
     def _path(self, kind: str, student: str) -> Path:
