@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironlaw import cli, compare, compare_text, workspace
 from ironlaw.config import RunConfig
-from ironlaw.errors import InputError, UnavailableError
+from ironlaw.errors import InputError
 from ironlaw.predict import flops, step_time
 from ironlaw.results import DeviceProfile, StepMeasurement, load
 
@@ -313,21 +313,32 @@ def test_running_out_of_memory_ends_with_what_was_asked_and_a_way_out(
         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from ironlaw.commands import compare as command
 
-    def too_much(*_: object, **__: object) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate "
-                           "99 bytes.")
+    for words in ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes.",
+                  "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"):
+        def too_much(*_: object, words: str = words, **__: object) -> None:
+            raise RuntimeError(words)
+
+        monkeypatch.setattr(command, "_profile", lambda *_: None)
+        monkeypatch.setattr(compare, "run", too_much)
+        assert cli.main(["compare", "--model", "gpt2-350m", "--batch", "64", "--on", "cpu",
+                         "--force"]) == 2
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert "gpt2-350m with 64 sequences of 1024 tokens" in said
+        assert words in said
+        assert "This fits: --" in said
+
+
+def test_an_error_of_another_kind_is_not_called_short_memory(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    from ironlaw.commands import compare as command
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("something else")
 
     monkeypatch.setattr(command, "_profile", lambda *_: None)
-    monkeypatch.setattr(compare, "run", too_much)
-    assert cli.main(["compare", "--model", "gpt2-350m", "--batch", "64", "--on", "cpu",
-                     "--force"]) == 2
-    said = capsys.readouterr().err
-    assert "gpt2-350m, 64 x 1024" in said
-    assert "99 bytes" in said
-    assert "--model gpt2-124m" in said
-    assert command._out_of_memory(RuntimeError("something else"), CONFIG) is None
-    told = UnavailableError("Memory for this step", "CUDA out of memory.", "Halve --batch.")
-    assert command._out_of_memory(told, CONFIG) is None, "it says what to do already"
+    monkeypatch.setattr(compare, "run", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        cli.main(["compare", *TINY, "--on", "cpu"])
 
 
 def test_without_a_profile_calibration_gets_a_process_whose_threads_may_spin(

@@ -117,3 +117,38 @@ def test_evaluation_makes_no_gradients() -> None:
         loss = summed_in_slices(x, weight, None, targets, 16)
     assert not loss.requires_grad
     assert counter.get_total_flops() == 2 * ROWS * WIDTH * VOCAB  # one product, not three
+
+
+@pytest.mark.parametrize("rows", [64, 16384])
+@pytest.mark.parametrize("half", ["autocast", "weights"])
+def test_in_float16_one_word_that_is_every_target_does_not_overflow(rows: int, half: str) -> None:
+    """Every row pulls one row of dW the same way: 16,384 inputs near 10 add up to 160,000."""
+    generator = torch.Generator().manual_seed(0)
+    x = 10.0 + torch.randn(16384, 8, generator=generator)
+    weight = torch.randn(40, 8, generator=generator)
+    targets = torch.full((len(x),), 7)
+    exact = []
+    for function in (lambda a, b: whole(a, b, targets), lambda a, b: summed_in_slices(
+            a, b, None, targets, rows)):
+        a, b = x.clone(), weight.clone()
+        with torch.autocast("cpu", dtype=torch.float16, enabled=half == "autocast" and
+                            bool(exact)):
+            if exact and half == "weights":
+                a, b = a.half(), b.half()
+            loss = function(a.requires_grad_(), b.requires_grad_()) / len(x)
+        loss.backward()
+        exact.append((loss, a.grad, b.grad))
+    assert exact[0][2].abs().max() * len(x) > torch.finfo(torch.float16).max
+    for ours, theirs in zip(exact[1], exact[0], strict=True):
+        assert torch.isfinite(ours).all()
+        assert (ours.float() - theirs).norm() < 0.02 * theirs.norm()
+
+
+def test_in_float16_what_is_infinite_stays_so_and_loss_scaling_sees_it() -> None:
+    x, weight, targets = drawn()
+    with torch.no_grad():
+        x[3, 2] = float("inf")
+    with torch.autocast("cpu", dtype=torch.float16):
+        summed_in_slices(x, weight, None, targets, 16).backward()
+    assert weight.grad is not None
+    assert not torch.isfinite(weight.grad).all()

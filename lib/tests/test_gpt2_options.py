@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,14 +118,129 @@ def test_what_cannot_be_compiled_says_why_and_runs(monkeypatch: pytest.MonkeyPat
     full, half = precision.of("fp32", "cpu"), precision.of("amp-bf16", "cpu")
     for capability, formats, expected in (((6, 1), full, "7.0"), ((7, 5), half, "8.0"),
                                           ((7, 5), full, ""), ((9, 0), half, "")):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
         found = compiling.obstacle(formats, "cuda")
         assert expected in found
         assert bool(found) == bool(expected)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "Triton on CUDA" in compiling.obstacle(full, "cuda")
     assert "mps" in compiling.obstacle(full, "mps")
     tiled = built(TINY.replace(attention="tiled"), compile=True)
     assert not tiled.compiled
     assert "written to be read" in tiled.not_compiled
+
+
+class BrokenCompilerError(Exception):
+    """A compiler that is there and does not work."""
+
+
+class _RaisesBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        raise BrokenCompilerError("\n no kernel for the second\nmany more lines")
+
+
+def breaks_at_once(function: object) -> Callable[..., torch.Tensor]:
+    raise BrokenCompilerError("\n no kernel for the second\nmany more lines")
+
+
+def breaks_in_the_forward_pass(function: object) -> Callable[..., torch.Tensor]:
+    def compiled(*tensors: torch.Tensor) -> torch.Tensor:
+        torch.rand(9)  # random numbers are gone by the time it fails
+        raise BrokenCompilerError("\n no kernel for the second\nmany more lines")
+    return compiled
+
+
+def breaks_in_the_second_backward_pass(
+    function: Callable[..., torch.Tensor]
+) -> Callable[..., torch.Tensor]:
+    calls: list[None] = []
+
+    def compiled(*tensors: torch.Tensor) -> torch.Tensor:
+        calls.append(None)
+        result = function(*tensors)
+        return result if len(calls) == 1 else _RaisesBackward.apply(result)
+    return compiled
+
+
+@pytest.mark.parametrize("loss_rows", [0, 10])
+@pytest.mark.parametrize("compiler", [breaks_at_once, breaks_in_the_forward_pass,
+                                      breaks_in_the_second_backward_pass])
+def test_a_compiler_that_fails_costs_nothing(
+    compiler: object, loss_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TINY.replace(loss_rows=loss_rows, accumulate=2)
+    batches = random_batches(config)
+    plain = built(config, dropout=0.2)
+    expected = [plain(batches).item() for _ in range(3)]
+    monkeypatch.setattr(torch, "compile", compiler)
+    monkeypatch.setattr(compiling, "obstacle", lambda *_: "")
+    step = built(config, dropout=0.2, compile=True)
+    assert [step(batches).item() for _ in range(3)] == expected
+    assert not step.compiled
+    assert step.not_compiled == ("torch.compile failed (BrokenCompilerError: no kernel for the "
+                                 "second)")
+    for name, value in plain.model.state_dict().items():
+        assert torch.equal(step.model.state_dict()[name], value), name
+
+
+def test_gradients_of_earlier_batches_outlive_a_compiler_that_fails(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = built()
+    batches = random_batches(TINY)
+    for _ in range(2):
+        plain.backward(batches)
+    monkeypatch.setattr(torch, "compile", breaks_in_the_second_backward_pass)
+    monkeypatch.setattr(compiling, "obstacle", lambda *_: "")
+    step = built(compile=True)
+    before = built()
+    before.backward(batches)
+    for ours, theirs in zip(step.model.parameters(), before.model.parameters(), strict=True):
+        ours.grad = theirs.grad
+    step._compiled_loss(*batches[0])  # type: ignore[misc]  # its one good pass
+    step.backward(batches)
+    assert step.not_compiled
+    for ours, theirs in zip(step.model.parameters(), plain.model.parameters(), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)  # type: ignore[arg-type]
+
+
+def test_errors_that_are_not_the_compilers_come_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "obstacle", lambda *_: "")
+
+    def short(*_: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(torch, "compile", lambda function: short)
+    step = built(compile=True)
+    with pytest.raises(torch.OutOfMemoryError):
+        step(random_batches(TINY))
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    step = built(compile=True)
+    wrong = [(tokens + 10**6, targets) for tokens, targets in random_batches(TINY)]
+    with pytest.raises(IndexError):
+        step(wrong)
+
+
+def test_a_run_says_once_that_the_compiler_failed_and_its_result_keeps_it(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", breaks_in_the_forward_pass)
+    monkeypatch.setattr(compiling, "obstacle", lambda *_: "")
+    run = RunConfig(layers=1, width=32, heads=2, batch=2, seq=32)
+    said: list[str] = []
+    found = train.train(TrainSettings(run=run, steps=3, corpus=str(text), compile=True),
+                        tmp_path / "run", say=said.append)
+    assert [line for line in said if "ompile" in line] == [
+        "Not compiled: torch.compile failed (BrokenCompilerError: no kernel for the second). "
+        "Steps run as they stand."]
+    assert found.notes["compile"].startswith("torch.compile failed")
+    assert len(found.losses) == 3
 
 
 @pytest.fixture

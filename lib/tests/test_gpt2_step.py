@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import pytest
 import torch
 from ironlaw.config import OPTIMIZERS, TRAINABLE_OPTIMIZERS, RunConfig
@@ -158,10 +161,36 @@ def test_emulated_bfloat16_does_not_count(name: str, monkeypatch: pytest.MonkeyP
         return including_emulation  # as on a T4: only with emulation
 
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", native)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
     with pytest.raises(UnavailableError, match=r"Tesla T4.*amp-fp16"):
         precision.of(name, "cuda")
     assert precision.of("amp-fp16", "cuda").matmul_dtype == torch.float16
+
+
+def test_the_gpu_that_is_asked_for_decides_and_not_the_current_one(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capable = {0: True, 1: False}
+    current = [0]
+
+    @contextlib.contextmanager
+    def on(device: torch.device) -> Iterator[None]:
+        before, current[0] = current[0], device.index
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported",
+                        lambda including_emulation: capable[current[0]])
+    monkeypatch.setattr(torch.cuda, "get_device_name",
+                        lambda device: f"GPU {torch.device(device).index}")
+    assert precision.of("amp-bf16", "cuda:0").name == "amp-bf16"
+    with pytest.raises(UnavailableError, match="bfloat16 on GPU 1"):
+        precision.of("amp-bf16", "cuda:1")
+    capable.update({0: False, 1: True})
+    assert precision.of("pure-bf16", "cuda:1").name == "pure-bf16"
+    assert current == [0]
 
 
 def test_shapes_reach_the_model() -> None:

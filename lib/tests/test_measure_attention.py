@@ -76,6 +76,20 @@ def test_sixteen_bit_inputs_give_sixteen_bit_results_from_wide_sums(dtype: torch
     assert error < 4 * torch.finfo(dtype).eps, "only the last rounding is in 16 bit"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_inside_autocast_sums_stay_wide(dtype: torch.dtype) -> None:
+    """Autocast turns products of float32 tensors to 16 bit, in whatever they were cast before."""
+    plain, ours = (tensors(64, 16, dtype=dtype) for _ in range(2))
+    expected = tiled_attention(*plain, tile=16)
+    above = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    with torch.autocast("cpu", dtype=dtype):
+        got = tiled_attention(*ours, tile=16)
+        gradients = torch.autograd.grad(got, ours, above)
+    assert torch.equal(got, expected)
+    for mine, wanted in zip(gradients, torch.autograd.grad(expected, plain, above), strict=True):
+        assert torch.equal(mine, wanted)
+
+
 @pytest.mark.parametrize(("shapes", "tile"), [(((2, 4), (3, 4), (3, 4)), 2),
                                               (((2, 4), (2, 4), (3, 4)), 2),
                                               (((2, 4), (2, 4), (2, 4)), 0)])

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from ironlaw import cli
 from ironlaw.config import RunConfig
-from ironlaw.errors import InputError, UnavailableError
+from ironlaw.errors import InputError
 from ironlaw.predict import peak
 from ironlaw.results import MemoryMeasurement, load
 
 torch = pytest.importorskip("torch")
-from ironlaw.measure import memory  # noqa: E402  # after the skip
+from ironlaw.gpt2.out_of_memory import OutOfMemoryError  # noqa: E402  # after the skip
+from ironlaw.measure import memory  # noqa: E402
 from ironlaw.measure.device import Device  # noqa: E402
 from ironlaw.measure.ledger import Ledger  # noqa: E402
 
@@ -187,8 +188,10 @@ def test_a_gpu_is_asked_for_its_allocators_count(monkeypatch: pytest.MonkeyPatch
     def full(config: RunConfig, target: object) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
     monkeypatch.setattr(memory.gpt2_step, "build", full)
-    with pytest.raises(UnavailableError, match="Halve --batch"):
+    with pytest.raises(OutOfMemoryError, match="Halve --batch") as caught:
         memory.on_device(config, here)
+    assert caught.value.run == config
+    assert caught.value.there == 15_600_000
 
 
 def test_measure_and_predict_print_the_same_keys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from ironlaw import cli, workspace
+from ironlaw.commands import _train_options, train
+from ironlaw.gpt2.settings import TrainSettings
+from ironlaw.measure import device
 from ironlaw.results import DeviceProfile, MatmulRate, TrainingResult, load
 
 FLAGS = ["--layers", "2", "--width", "32", "--heads", "2", "--batch", "8", "--seq", "32",
@@ -122,7 +126,47 @@ def test_on_a_cpu_the_quick_forms_are_chosen_unless_asked_otherwise(
     assert (run["attention"], run["optimizer"]) == ("flash", "sgd")
 
 
+def test_schedule_clipping_and_decay_are_flags_that_a_resumed_run_keeps(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [*FLAGS, "--steps", "4", "--corpus", text, "--out", "run"]
+    own = ["--warmup", "3", "--clip", "0.25", "--weight-decay", "0.01"]
+    config = result_of(capsys, *given, *own).config
+    assert (config["warmup"], config["clip"], config["weight_decay"]) == (3, 0.25, 0.01)
+    assert result_of(capsys, "--resume", "--out", "run").config == config
+    assert cli.main(["train", "--resume", "--out", "run", "--clip", "0.5"]) == 2
+    assert "clip = 0.5, but it must be 0.25, as in the run" in capsys.readouterr().err
+    config = result_of(capsys, *given[:-1], "usual").config
+    assert (config["warmup"], config["clip"], config["weight_decay"]) == (None, 1.0, 0.1)
+
+
+@pytest.mark.parametrize(("words", "kind", "bf16", "resumed", "flags"), [
+    ([], "cuda", True, False, "add: --precision amp-bf16 --compile --pad-vocab"),
+    (["--compile"], "cuda", True, False, "add: --precision amp-bf16 --pad-vocab"),
+    (["--precision", "fp32"], "cuda", True, False, ""),
+    ([], "cuda", False, False, ""),
+    ([], "cpu", True, False, ""),
+    ([], "cuda", True, True, ""),
+])
+def test_on_a_gpu_with_bf16_the_default_says_what_is_quicker(
+    words: list[str], kind: str, bf16: bool, resumed: bool, flags: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device, "supports", lambda where, dtype: "" if bf16 else "emulated")
+    parser = argparse.ArgumentParser()
+    train.add_flags(parser)
+    here = device.Device(torch.device(kind), "Some GPU", 80e9, 1, None, {})
+    said = _train_options.quicker(parser.parse_args(words),
+                                  TrainSettings(compile="--compile" in words), here,
+                                  resumed=resumed)
+    assert said.endswith(flags)
+    assert bool(said) == bool(flags)
+    assert "Some GPU" in said or not flags
+
+
 @pytest.mark.parametrize(("words", "expected"), [
+    (["--warmup", "201"], "warmup = 201"),
+    (["--clip", "-1"], "clip = -1"),
     (["--steps", "0"], "steps = 0"),
     (["--seq", "512"], "at most the model's context, 256"),
     (["--precision", "document"], "amp-bf16 also keeps 16 bytes"),

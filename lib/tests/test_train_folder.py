@@ -20,6 +20,8 @@ from ironlaw.gpt2.lock import LockedRunError, RunLock
 from ironlaw.gpt2.out_of_memory import OutOfMemoryError, memory_errors
 from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.gpt2.step import TrainingStep
+from ironlaw.gpt2.train import Trainer
+from ironlaw.measure import host
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 HOLDER = """
@@ -151,3 +153,32 @@ def test_the_command_ends_with_the_plan_that_fits(
     assert "This fits: --" in said
     assert "batch" in said or "recompute" in said or "attention" in said
     assert out_of_memory.is_out_of_memory(problem)
+
+
+@pytest.mark.parametrize("problem", FORMS[1:4:2], ids=["cpu", "cublas"])
+def test_measuring_ends_with_the_plan_that_fits_too(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*anything: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(TrainingStep, "backward", full)
+    monkeypatch.setattr(host, "available_bytes", lambda: 7e9)
+    assert cli.main(["measure", "--backend", "device", "--on", "cpu", "--layers", "2", "--width",
+                     "64", "--heads", "2", "--batch", "8", "--seq", "128", "--steps", "2"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "nano with 8 sequences of 128 tokens" in said
+    assert "There were 7.000 GB (6.519 GiB) for it." in said
+    assert "This fits: --" in said
+
+
+def test_running_out_while_text_held_back_is_read_says_so_too(
+    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunConfig(layers=1, width=32, heads=2, batch=2, seq=32)
+    trainer = Trainer(TrainSettings(run=run, steps=1, corpus=str(text)), tmp_path)
+    saved = trainer.run()
+    monkeypatch.setattr(trainer.train_step.model, "loss",
+                        lambda *anything: torch.empty(2**60))  # no machine has that much
+    with pytest.raises(OutOfMemoryError, match="2 sequences of 32 tokens"):
+        trainer.result(saved)

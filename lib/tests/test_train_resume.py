@@ -207,6 +207,23 @@ def test_every_optimizer_resumes_exactly(tmp_path: Path, text: Path, name: str) 
     assert losses_of(settings, tmp_path / "broken", resume=True) == expected
 
 
+def test_two_threads_resume_exactly_and_the_checkpoint_says_two(tmp_path: Path, text: Path) -> None:
+    # Large enough that its sums are really shared out among threads.
+    run = RunConfig(layers=1, width=128, heads=2, batch=4, seq=64, optimizer="adamw-fused")
+    settings = tiny(text, run=run, steps=6, checkpoint_every=2)
+    expected = losses_of(settings, tmp_path / "unbroken", threads=2)
+    with pytest.raises(StopError):
+        losses_of(settings, tmp_path / "broken", threads=2, on_progress=stop_after(3))
+    assert checkpoint.load(checkpoint.saved(tmp_path / "broken")[0])["threads"] == 2
+    torch.set_num_threads(1)  # as another process might start out
+    assert losses_of(settings, tmp_path / "broken", resume=True) == expected
+    assert torch.get_num_threads() == 2
+    ours, theirs = weights(tmp_path / "broken"), weights(tmp_path / "unbroken")
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    with pytest.raises(InputError, match="must be 2, as in the run"):
+        losses_of(settings, tmp_path / "broken", resume=True, threads=1)
+
+
 def flip_a_byte(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF

@@ -8,7 +8,9 @@ comes with the plan that fits.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ..config import RunConfig
 from ..errors import InputError, UnavailableError
@@ -16,6 +18,9 @@ from ..predict import peak, plan
 from ..transformer import MODELS
 from ..units import gigabytes, memory
 from . import _formats
+
+if TYPE_CHECKING:
+    from ..measure.device import Device
 
 MARGINS = {"cpu": 0.2}
 MARGIN = 0.1
@@ -78,6 +83,26 @@ def _as_here(config: RunConfig, device_type: str) -> RunConfig:
     if device_type != "cpu":
         return config
     return config.replace(optimizer=_ON_A_CPU.get(config.optimizer, config.optimizer))
+
+
+@contextlib.contextmanager
+def memory_errors(config: RunConfig, here: Device, free_bytes: float | None, *,
+                  resumed: bool = False) -> Iterator[None]:
+    """Run steps of `config` inside: out of memory, in any form, ends with a plan that fits.
+
+    `free_bytes` is what was free on `here` before, and is told where the device itself does
+    not say what there was.
+    """
+    from ..gpt2 import out_of_memory
+
+    try:
+        with out_of_memory.memory_errors(config, here.torch_device):
+            yield
+    except out_of_memory.OutOfMemoryError as problem:
+        there = problem.there if problem.there is not None else free_bytes
+        raise problem.advised(after_running_out(
+            config, here.type, there, resumed=resumed, catalogue_name=here.catalogue_name),
+            there) from problem
 
 
 def after_running_out(config: RunConfig, device_type: str, there: float | None, *,

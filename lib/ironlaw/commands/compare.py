@@ -11,11 +11,10 @@ from typing import Any
 
 from .. import compare, workspace
 from ..config import RunConfig
-from ..errors import InputError, IronlawError, UnavailableError
+from ..errors import InputError
 from ..predict import flops
 from ..predict.peak import step_memory
 from ..results import DeviceProfile, StepMeasurement
-from ..transformer import MODELS
 from . import _attention, _room
 
 
@@ -44,17 +43,13 @@ def run(args: argparse.Namespace) -> int:
     config = RunConfig.from_flags(args)
     _on_this_device(config, here.catalogue_name)
     _say("Comparing with " + _attention.described(config.attention, here.type, asked=asked))
-    _room.check(config, here.type, free_bytes(here), force=args.force,
+    free = free_bytes(here)
+    _room.check(config, here.type, free, force=args.force,
                 catalogue_name=here.catalogue_name, say=_say)
     profile = _profile(here.name, here.type, args.on, before)
-    try:
+    with _room.memory_errors(config, here, free):
         laid, measured = compare.run(config, steps=args.steps, profile=profile, device=args.on,
                                      progress=_say)
-    except Exception as problem:
-        advice = _out_of_memory(problem, config)
-        if advice is None:
-            raise
-        raise advice from problem
     if args.json:
         print(json.dumps(outputs(laid, measured), indent=1))
     else:
@@ -130,21 +125,6 @@ def _profile(name: str, device_type: str, kind: str | None,
     subprocess.run([sys.executable, "-m", "ironlaw.cli", *words], env=environment, check=False,
                    stdout=subprocess.DEVNULL)
     return workspace.profile()
-
-
-def _out_of_memory(problem: Exception, config: RunConfig) -> UnavailableError | None:
-    """An error in plain words when `problem` is a device or host out of memory."""
-    text = str(problem)
-    if isinstance(problem, IronlawError):  # says what to do already
-        return None
-    if not (isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError"
-            or "out of memory" in text or "can't allocate memory" in text):
-        return None
-    smaller = list(MODELS)[max(0, list(MODELS).index(config.model) - 1)]
-    return UnavailableError(
-        "Memory for this step", text.splitlines()[0] + " Asked for: "
-        f"{config.model}, {config.batch} x {config.sequence} tokens, {config.precision}.",
-        f"Halve --batch or --seq, add --recompute every-block, or try --model {smaller}.")
 
 
 def _say(line: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import workspace
 from ..config import RunConfig
-from ..errors import InputError, UnavailableError
+from ..errors import InputError
 from ..results import MemoryMeasurement, StepMeasurement
 from ..results_text import beyond_the_split
 from ..units import duration, gibibytes, gigabytes, percent, si, significant
@@ -69,10 +69,12 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
         if config.device not in ("this", here.catalogue_name):
             raise InputError("device", config.device, "'this' when a step is measured",
                              "Choose where to run with --on; `ironlaw predict` takes any device.")
-        _room.check(config, here.type, free_bytes(here), force=force,
+        free = free_bytes(here)
+        _room.check(config, here.type, free, force=force,
                     catalogue_name=here.catalogue_name, say=_say)
-        step = _timed(config, on, steps)
-        memory = measure_memory(config, "device", here)
+        with _room.memory_errors(config, here, free):
+            step = _timed(config, on, steps)
+            memory = measure_memory(config, "device", here)
     else:
         step, memory = None, measure_memory(config, "tracker")
     work = flops.count(config)
@@ -117,15 +119,7 @@ def _timed(config: RunConfig, on: str | None, steps: int) -> StepMeasurement:
     from ..measure.step import measure_step
 
     _say(f"timing {steps} steps")
-    try:
-        return measure_step(config, steps=steps, profile=workspace.profile(), device=on)
-    except (RuntimeError, MemoryError) as problem:
-        text = str(problem)
-        if not (isinstance(problem, MemoryError) or "out of memory" in text
-                or "can't allocate memory" in text):
-            raise
-        raise UnavailableError("Memory for this step", text.splitlines()[0],
-                               "`ironlaw plan` names the largest batch that fits.") from problem
+    return measure_step(config, steps=steps, profile=workspace.profile(), device=on)
 
 
 def _print(found: dict[str, Any]) -> None:

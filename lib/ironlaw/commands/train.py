@@ -25,8 +25,9 @@ PROMPTS = {STANDARD_LIBRARY: "def"}
 CONTINUATION = 60
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
-_RUN_FLAGS = ("steps", "learning_rate", "seed", "corpus", "checkpoint_every", "dropout",
-              "rewinds", "skip_batches", "init", "pad_vocab", "compile")
+_RUN_FLAGS = ("steps", "learning_rate", "warmup", "weight_decay", "clip", "seed", "corpus",
+              "checkpoint_every", "dropout", "rewinds", "skip_batches", "init", "pad_vocab",
+              "compile")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,6 @@ def run(args: argparse.Namespace) -> int:
 
     # isort: split
     from ..gpt2 import progress
-    from ..gpt2.out_of_memory import OutOfMemoryError
     from ..gpt2.train import InterruptedRunError
     from ..measure import training
 
@@ -80,21 +80,20 @@ def run(args: argparse.Namespace) -> int:
     _say(f"Training {settings.run.model} for {settings.steps} steps of "
          f"{settings.run.tokens_per_step} tokens, {settings.run.precision}, "
          f"{attention}, {_attention.loss_described(settings.run.loss_rows)}, in {out}")
+    if hint := _train_options.quicker(args, settings, here, resumed=resumed):
+        _say(hint)
     free = free_bytes(here)
     _room.check(settings.run, here.type, free, force=args.force, resumed=resumed,
                 catalogue_name=here.catalogue_name, say=_say)
     try:
-        result = training.train(
-            settings, out, resume=args.resume, device=args.device, threads=args.threads,
-            loader_workers=args.loader_workers, profile=workspace.profile(),
-            on_progress=progress.reporter(), say=_say)
+        with _room.memory_errors(settings.run, here, free, resumed=resumed):
+            result = training.train(
+                settings, out, resume=args.resume, device=args.device, threads=args.threads,
+                loader_workers=args.loader_workers, profile=workspace.profile(),
+                on_progress=progress.reporter(), say=_say)
     except InterruptedRunError as stopped:
         _say(f"\n{stopped}\nGo on with: {_resume_command(out)}")
         return 130
-    except OutOfMemoryError as problem:
-        raise problem.advised(_room.after_running_out(
-            settings.run, here.type, problem.there or free, resumed=resumed,
-            catalogue_name=here.catalogue_name)) from problem
     (out / "result.json").write_text(json.dumps(result.to_json(), indent=1), encoding="utf-8")
     if args.json:
         print(json.dumps(result.to_json()))

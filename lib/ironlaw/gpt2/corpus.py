@@ -2,9 +2,10 @@
 
 The default corpus is on every machine that runs Python: the source and documentation
 strings of its own standard library, without its tests. Any UTF-8 text file will do too.
-Tokens are kept in a file of 16-bit numbers that is mapped into memory, so that a corpus
-larger than memory can be read (the operating system counts those pages as cache, though
-some tools show them as if the process had grown).
+Every run reads the text once, whole, to see by its hash whether it is still the same; the
+text has to fit in memory for that moment. What training then reads is a file of 16-bit token
+numbers, mapped into memory: the operating system counts its pages as cache and may drop them,
+though some tools show them as if the process had grown.
 """
 
 from __future__ import annotations

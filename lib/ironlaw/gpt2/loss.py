@@ -19,11 +19,13 @@ Source: the identity is textbook; doing it in the forward pass follows Hsu et al
 
 from __future__ import annotations
 
-import contextlib
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from .precision import no_autocast
 
 IGNORED = -100
 """A target of this value is not predicted and does not count in the loss."""
@@ -39,13 +41,9 @@ def summed_in_slices(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Te
     computed at once and can be asked for once only.
     """
     kind, compute = x.device.type, x.dtype
-    if not torch.amp.is_autocast_available(kind):  # the meta device, where shapes are tried
-        without: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-    else:
-        without = torch.autocast(kind, enabled=False)
-        if torch.is_autocast_enabled(kind):
-            compute = torch.get_autocast_dtype(kind)
-    with without:  # formats are spelled out below
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        compute = torch.get_autocast_dtype(kind)
+    with no_autocast(kind):  # formats are spelled out below
         result: Tensor = _Slices.apply(x, weight, bias, targets, rows, compute,
                                        torch.is_grad_enabled())
     return result
@@ -56,10 +54,11 @@ class _Slices(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
                 rows: int, compute: torch.dtype, with_gradients: bool) -> Tensor:
         wanted = with_gradients and any(ctx.needs_input_grad[:2])
-        total, dx, dw = _sliced(x, weight, bias, targets, rows, compute, wanted)
+        shrink = _shrink(x) if wanted and compute == torch.float16 else None
+        total, dx, dw = _sliced(x, weight, bias, targets, rows, compute, wanted, shrink)
         # Kept as they are rather than saved: backward then owns them and can scale them where
         # they lie, and autograd can add the embedding's gradient to dw without a copy.
-        ctx.gradients, ctx.x_dtype = (dx, dw), x.dtype
+        ctx.gradients, ctx.x_dtype, ctx.shrink = (dx, dw), x.dtype, shrink
         return total
 
     @staticmethod
@@ -71,12 +70,30 @@ class _Slices(torch.autograd.Function):
         (dx, dw), ctx.gradients = ctx.gradients, None
         if dx is None or dw is None:
             return (None,) * 7
-        return (dx.to(ctx.x_dtype).mul_(upstream), dw.mul_(upstream), None, None, None, None, None)
+        grown = upstream if ctx.shrink is None else upstream.float() / ctx.shrink
+        return (dx.to(ctx.x_dtype).mul_(upstream), dw.mul_(grown), None, None, None, None, None)
+
+
+def _shrink(x: Tensor) -> Tensor:
+    """A power of two, at most 1, by which `x` is multiplied before it goes into dW = p^T x.
+
+    The loss is a sum here and becomes a mean only upstream, so dW can grow to N times the
+    largest |x| (|p| is at most 1), and float16 ends at 65,504. With this factor every sum
+    stays below half of that. A power of two only shifts exponents: no digit is lost, and
+    backward divides by it in float32. A tensor, so that nothing waits for the device.
+    """
+    most = torch.finfo(torch.float16).max / (2 * len(x))
+    highest = torch.linalg.vector_norm(x.detach(), math.inf).float()
+    return torch.exp2(torch.floor(torch.log2(most / highest))).clamp(max=1.0)
 
 
 def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int,
-            compute: torch.dtype, wanted: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The summed loss, and its gradients for `x` (in `compute`) and `weight` when `wanted`."""
+            compute: torch.dtype, wanted: bool,
+            shrink: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The summed loss, and its gradients for `x` (in `compute`) and `weight` when `wanted`.
+
+    The gradient of `weight` comes times `shrink`, where there is one.
+    """
     xs, ws = x.to(compute), weight.to(compute)
     narrow = compute.itemsize < 4
     buffer = x.new_empty((min(rows, len(x)), len(weight)), dtype=compute)
@@ -111,6 +128,8 @@ def _sliced(x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, row
             slopes = logits
             torch.mm(slopes, ws, out=dx[part]).mul_(share)
             inputs = inputs * share
+        if shrink is not None:
+            inputs = (inputs * shrink).to(compute)
         if dw.dtype != compute:
             _put(dw, torch.mm(slopes.t(), inputs), first == 0)
         elif first == 0:

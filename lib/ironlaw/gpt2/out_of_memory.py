@@ -34,9 +34,10 @@ class OutOfMemoryError(IronlawError):
             f"{run.sequence} tokens in {run.precision}, {run.attention} attention, recompute "
             f"{run.recompute}{loss}.{room} PyTorch said: {words} {advice}")
 
-    def advised(self, advice: str) -> OutOfMemoryError:
-        """The same error with other advice at its end."""
-        return OutOfMemoryError(self.run, self.device, self.there, self.words, advice)
+    def advised(self, advice: str, there: float | None = None) -> OutOfMemoryError:
+        """The same error with other advice, and with what was `there` where it is not known."""
+        there = self.there if self.there is not None else there
+        return OutOfMemoryError(self.run, self.device, there, self.words, advice)
 
 
 def is_out_of_memory(problem: BaseException) -> bool:

@@ -20,6 +20,17 @@ from ..config import PRECISIONS
 from ..errors import InputError, UnavailableError, choice
 
 
+def no_autocast(device_type: str) -> contextlib.AbstractContextManager[object]:
+    """A context without autocast, for code that spells its formats out.
+
+    Inside autocast a product of two float32 tensors runs in 16 bit, whatever `.float()` was
+    written before it. The meta device, where shapes are tried, has no autocast.
+    """
+    if not torch.amp.is_autocast_available(device_type):
+        return contextlib.nullcontext()
+    return torch.autocast(device_type, enabled=False)
+
+
 @dataclass(frozen=True)
 class Precision:
     """One row of the table above, for one kind of device ("cpu", "cuda" or "mps")."""
@@ -61,11 +72,16 @@ def of(name: str, device: torch.device | str) -> Precision:
             "precision", name, "fp32, amp-bf16, amp-fp16 or pure-bf16 when a step really runs",
             "The 2 + 2 + 4 + 8 byte recipe is the document's account of memory, not a mode of "
             "PyTorch; amp-bf16 also keeps 16 bytes per parameter, as 4 + 4 + 8.")
-    if name in ("amp-bf16", "pure-bf16") and kind == "cuda" and not (
-            torch.cuda.is_bf16_supported(including_emulation=False)):
+    if name in ("amp-bf16", "pure-bf16") and kind == "cuda" and not _has_bfloat16(device):
         raise UnavailableError(
-            f"bfloat16 on {torch.cuda.get_device_name()}",
+            f"bfloat16 on {torch.cuda.get_device_name(device)}",
             "its matrix units know no bfloat16 (that needs compute capability 8.0), and "
             "emulating it would be slower than float32.",
             "Use --precision amp-fp16.")
     return Precision(name, kind)
+
+
+def _has_bfloat16(device: torch.device | str) -> bool:
+    """Whether that GPU has bfloat16 of its own: PyTorch only tells of the current one."""
+    with torch.cuda.device(torch.device(device)):
+        return torch.cuda.is_bf16_supported(including_emulation=False)

@@ -19,9 +19,8 @@ def reporter(stream: TextIO | None = None, every_seconds: float = 10.0
     """A function to hand to the trainer as `on_progress`. Writes to `stream` (stderr).
 
     In a terminal with `tqdm` installed it draws a bar, in a notebook (without a `stream`) the
-    loss so far. Otherwise it prints a line for the
-    first step and the last, and between them one every `every_seconds`: a log file stays
-    readable.
+    loss so far. Otherwise it prints a line for the first step and the last, and between them
+    one every `every_seconds`: a log file stays readable.
     """
     if stream is None and live.in_notebook():
         return live.LossPlot(_speed_and_loss)

@@ -30,8 +30,9 @@ class TrainingStep:
     `clip` is the largest norm that the whole gradient may have, None for no limit.
     With `compile` the forward and backward passes go through `torch.compile`, where it can
     work (a loss in slices stays as it is: it has its own order of work); else `not_compiled`
-    says why and they run as they stand. Compiled code adds in another order, so the last
-    digits of a loss may differ.
+    says why and they run as they stand. Where the compiler fails in the first pass, that pass
+    runs again as it stands, with the same random numbers. Compiled code adds in another order,
+    so the last digits of a loss may differ.
     After a call `gradient_norm` holds the norm before clipping (a tensor), or None.
     """
 
@@ -57,7 +58,11 @@ class TrainingStep:
             self.not_compiled = compiling.obstacle(
                 precision, next(model.parameters()).device, model.attention)
             if not self.not_compiled:
-                self._compiled_loss = _compiled(model)
+                try:
+                    self._compiled_loss = _compiled(model)
+                except Exception as problem:  # a Python that it does not know, for one
+                    self.not_compiled = compiling.failure(problem)
+        self._proven = not self.compiled
 
     @property
     def compiled(self) -> bool:
@@ -75,6 +80,17 @@ class TrainingStep:
 
     def backward(self, batches: Sequence[Batch]) -> Tensor:
         """Add the gradient of `batches` to the parameters; the mean loss over all tokens."""
+        if self._proven:
+            return self._backward(batches)
+        trial, self._proven = compiling.Trial(self.model), True
+        try:
+            return self._backward(batches)
+        except Exception as problem:  # see `failure`: no error but the compiler's is lost
+            self.not_compiled, self._compiled_loss = compiling.failure(problem), None
+        trial.undo()
+        return self._backward(batches)
+
+    def _backward(self, batches: Sequence[Batch]) -> Tensor:
         counts = [(targets != IGNORED).sum() for _, targets in batches]
         everything = torch.stack(counts).sum().clamp(min=1)
         mean = torch.zeros((), device=everything.device)

@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, count
+from .precision import no_autocast
 
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = True,
@@ -41,14 +42,15 @@ def tiled_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = True,
     """softmax(q k^T / sqrt(D)) v, all of shape [..., S, D], in tiles of `tile` x `tile`.
 
     `causal` lets a query see only keys up to its own place. Sums run in float32 (float64
-    for float64 inputs), the result has q's dtype. Between forward and backward it keeps
-    q, k, v, the output and one number per query.
+    for float64 inputs), inside autocast too; the result has q's dtype. Between forward and
+    backward it keeps q, k, v, the output and one number per query.
     """
     count("tile", tile)
     if q.shape != k.shape or q.shape[:-1] != v.shape[:-1] or q.dim() < 2:
         raise InputError("q, k, v", (tuple(q.shape), tuple(k.shape), tuple(v.shape)),
                          "three tensors of shape [..., S, D]")
-    result: Tensor = _Tiled.apply(q, k, v, causal, tile)
+    with no_autocast(q.device.type):
+        result: Tensor = _Tiled.apply(q, k, v, causal, tile)
     return result
 
 
@@ -81,24 +83,29 @@ class _Tiled(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, out, lse = ctx.saved_tensors
-        wide = ctx.wide
-        dq, dk, dv = (torch.zeros_like(t, dtype=wide) for t in (q, k, v))
-        coupling = (d_out.to(wide) * out.to(wide)).sum(-1, keepdim=True)
-        scale = 1.0 / math.sqrt(q.shape[-1])
-        for rows in _tiles(q.shape[-2], ctx.tile):
-            above = d_out[..., rows, :].to(wide)
-            for columns in _tiles(k.shape[-2], ctx.tile):
-                if ctx.causal and columns.start >= rows.stop:
-                    break
-                scores = _scores(q, k, rows, columns, ctx.causal, wide)
-                p = torch.exp(scores - lse[..., rows].unsqueeze(-1))
-                dp = above @ v[..., columns, :].to(wide).transpose(-2, -1)
-                ds = p * (dp - coupling[..., rows, :]) * scale
-                dv[..., columns, :] += p.transpose(-2, -1) @ above
-                dq[..., rows, :] += ds @ k[..., columns, :].to(wide)
-                dk[..., columns, :] += ds.transpose(-2, -1) @ q[..., rows, :].to(wide)
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
+        with no_autocast(d_out.device.type):  # it may be called inside one
+            return _gradients(ctx, d_out)
+
+
+def _gradients(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, v, out, lse = ctx.saved_tensors
+    wide = ctx.wide
+    dq, dk, dv = (torch.zeros_like(t, dtype=wide) for t in (q, k, v))
+    coupling = (d_out.to(wide) * out.to(wide)).sum(-1, keepdim=True)
+    scale = 1.0 / math.sqrt(q.shape[-1])
+    for rows in _tiles(q.shape[-2], ctx.tile):
+        above = d_out[..., rows, :].to(wide)
+        for columns in _tiles(k.shape[-2], ctx.tile):
+            if ctx.causal and columns.start >= rows.stop:
+                break
+            scores = _scores(q, k, rows, columns, ctx.causal, wide)
+            p = torch.exp(scores - lse[..., rows].unsqueeze(-1))
+            dp = above @ v[..., columns, :].to(wide).transpose(-2, -1)
+            ds = p * (dp - coupling[..., rows, :]) * scale
+            dv[..., columns, :] += p.transpose(-2, -1) @ above
+            dq[..., rows, :] += ds @ k[..., columns, :].to(wide)
+            dk[..., columns, :] += ds.transpose(-2, -1) @ q[..., rows, :].to(wide)
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
 
 
 def _tiles(length: int, tile: int) -> Iterator[slice]:

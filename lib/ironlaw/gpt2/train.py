@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..errors import InputError, IronlawError
 from ..results import TrainingResult
-from . import checkpoint, corpus, precision, pretrained, step, tokens
+from . import checkpoint, corpus, precision, pretrained, random_state, step, tokens
 from .feed import Feed
 from .lock import RunLock
 from .out_of_memory import memory_errors
@@ -106,8 +106,8 @@ class Trainer:
                 pad_vocab=settings.pad_vocab, compile=settings.compile)
             if weights is not None:
                 pretrained.load_transformers(self.train_step.model, weights)
-        if self.train_step.not_compiled:
-            say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
+        self._told_not_compiled = False
+        self._tell_not_compiled()
         self.watch = LossWatch(settings)
         self.step = 0
         self.seconds = 0.0
@@ -158,6 +158,7 @@ class Trainer:
     def save(self) -> Path:
         """Write a checkpoint of this moment."""
         train_step = self.train_step
+        random, random_on_device = random_state.get(self.device)
         state = {
             "settings": self.settings.to_json(),
             "step": self.step,
@@ -165,8 +166,8 @@ class Trainer:
             "model": train_step.model.state_dict(),
             "optimizer": train_step.optimizer.state_dict(),
             "scaler": train_step.scaler.state_dict(),
-            "random": torch.get_rng_state(),
-            "random_on_device": _device_random(self.device),
+            "random": random,
+            "random_on_device": random_on_device,
             "threads": torch.get_num_threads(),
             "torch": str(torch.__version__),
             "corpus_sha256": self.corpus.sha256,
@@ -190,9 +191,10 @@ class Trainer:
         enough = math.ceil(VALIDATION_TOKENS / (run.batch * run.sequence))
         batches = min(VALIDATION_BATCHES, enough)
         total = torch.zeros((), device=self.device)
-        for _ in range(batches):
-            with self.train_step.precision.autocast():
-                total += model.loss(*feed.next())
+        with memory_errors(run, self.device):
+            for _ in range(batches):
+                with self.train_step.precision.autocast():
+                    total += model.loss(*feed.next())
         model.train()
         return float(total) / batches
 
@@ -231,12 +233,18 @@ class Trainer:
             group["lr"] = rate
         batches = [self.batches.next() for _ in range(train_step.accumulate)]
         loss = train_step(batches)
+        self._tell_not_compiled()  # the compiler may have failed just now
         self.step += 1
         if self.device.type != "cpu" and self.step < self.settings.steps:
             # The host has only queued that step. Before it waits for anything it sees to it
             # that the next one's text is on its way.
             self.batches.prepare(train_step.accumulate)
         self._pending.append((self.step, loss, train_step.gradient_norm))
+
+    def _tell_not_compiled(self) -> None:
+        if self.train_step.not_compiled and not self._told_not_compiled:
+            self._told_not_compiled = True
+            self.say(f"Not compiled: {self.train_step.not_compiled}. Steps run as they stand.")
 
     def _settle(self, began: float) -> Progress:
         """Wait for the steps since `began`, check their losses, and account for their time."""
@@ -308,8 +316,7 @@ class Trainer:
         train_step.model.load_state_dict(state["model"])
         train_step.optimizer.load_state_dict(state["optimizer"])
         train_step.scaler.load_state_dict(state["scaler"])
-        torch.set_rng_state(state["random"])
-        _set_device_random(self.device, state["random_on_device"])
+        random_state.restore(self.device, (state["random"], state["random_on_device"]))
         self.step = state["step"]
         self.losses = [(int(at), float(loss)) for at, loss in state["losses"]]
 
@@ -357,16 +364,3 @@ def _restored_threads(wanted: int | None, saved: int) -> int:
                          "Another number of threads adds in another order and rounds "
                          "differently. Leave --threads out.")
     return saved
-
-
-def _device_random(device: torch.device) -> Tensor | None:
-    if device.type == "cuda":
-        return torch.cuda.get_rng_state(device)
-    return torch.mps.get_rng_state() if device.type == "mps" else None
-
-
-def _set_device_random(device: torch.device, state: Tensor | None) -> None:
-    if state is not None and device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    elif state is not None and device.type == "mps":
-        torch.mps.set_rng_state(state)

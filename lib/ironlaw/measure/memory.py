@@ -20,11 +20,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..config import RunConfig, blocks_per_segment
-from ..errors import InputError, UnavailableError, choice, positive
+from ..errors import InputError, choice, positive
 from ..gpt2 import optimizers
 from ..gpt2 import precision as formats
 from ..gpt2 import step as gpt2_step
 from ..gpt2.model import GPT, recomputed
+from ..gpt2.out_of_memory import memory_errors
 from ..results import MemoryMeasurement, MemorySweep, SavedTensor
 from . import timing
 from ._torch import torch
@@ -148,7 +149,7 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
 
     The split is the tracker's. `reserved_bytes` is what the allocator took from the
     driver, `context_bytes` what is in use beyond that: the context, libraries, and any
-    other program on the same GPU. Raises `UnavailableError` when memory runs out.
+    other program on the same GPU. Raises `OutOfMemoryError` when memory runs out.
     """
     traced = trace(config)
     if here.type != "cuda":
@@ -160,7 +161,8 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
     torch.cuda.empty_cache()
     allocated_before = torch.cuda.memory_allocated(target)
     try:
-        with timing.on(target), torch.random.fork_rng(devices=[target]):
+        with (memory_errors(config, target), timing.on(target),
+              torch.random.fork_rng(devices=[target])):
             torch.manual_seed(0)
             run = gpt2_step.build(config, target)
             batches = gpt2_step.random_batches(config, target)
@@ -173,10 +175,6 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
         peak = torch.cuda.max_memory_allocated(target) - allocated_before
         reserved = torch.cuda.memory_reserved(target)
         free, whole = torch.cuda.mem_get_info(target)
-    except torch.cuda.OutOfMemoryError as problem:
-        raise UnavailableError(
-            "Memory for this step", str(problem).splitlines()[0],
-            "Halve --batch or --seq, or add --recompute every-block.") from problem
     finally:
         run = batches = None  # type: ignore[assignment]  # the step's memory is given back here
         gc.collect()
