@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from ironlaw_autograder.build import lab_source
 from ironlaw_autograder.cli import main
+from ironlaw_autograder.course import Course
 from ironlaw_autograder.simulate import hostile
-from ironlaw_autograder.simulate.classroom import members
+from ironlaw_autograder.simulate.classroom import FIRST, members
 from ironlaw_autograder.simulate.submissions import Desk
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -42,6 +45,20 @@ def test_a_class_is_the_same_each_time_and_holds_all_kinds(desk: Desk) -> None:
 def test_there_are_forty_deeds_and_each_has_a_name(desk: Desk) -> None:
     deeds = hostile.variants(desk)
     assert len({deed.name for deed in deeds}) == len(deeds) >= 40
+
+
+@pytest.mark.parametrize("lab", ["lab_01_iron_law", "lab_02_memory", "lab_03_roofline"])
+def test_forty_hostile_members_do_deeds_of_every_kind(course: Course, lab: str) -> None:
+    made = Desk(lab_source.read(course.solutions / f"{lab}.py"))
+    every = hostile.variants(made)
+    kind = {deed.name: deed.kind for deed in every}
+    done = [member.deed for member in members(made, 60, 40)[20:]]
+    assert tuple(done[:6]) == FIRST
+    assert set(kind.values()) == {"file", "shape", "answers", "limits", "machinery", "reach"}
+    assert min(Counter(kind[name] for name in done).values()) >= 5
+    assert len(set(done)) == 40
+    assert len([deed for deed in every if deed.name in done[:12] and deed.said == "limit of"]) == 1
+    assert {m.deed for m in members(made, len(every), len(every))} == set(kind)
 
 
 def test_a_class_is_only_written_when_asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from .submissions import Desk
 NAMES = ("Ada", "Boris", "Chidi", "Dunya", "Emre", "Farah", "Goro", "Hana", "Ines", "Jonas",
          "Kavya", "Linh", "Mateo", "Nadia", "Ottilie", "Priya", "Quang", "Rosa", "Sami", "Tove")
 
-# What every instructor meets first; the other deeds follow in their own order.
+# What every instructor meets first; the other deeds follow, each of another kind in turn.
 FIRST = ("ends the process in a function", "loops in a function", "copies every cell",
          "returns an object that equals everything", "is cut off", "syntax error")
 
@@ -57,13 +58,18 @@ def members(desk: Desk, students: int, hostiles: int) -> list[Member]:
 
 
 def _deeds(desk: Desk, hostiles: int) -> list[hostile.Hostile]:
-    """Every deed for the lab, those first that every instructor meets."""
+    """Every deed for the lab, those first that every instructor meets, then one of each kind."""
     if not hostile.possible(desk):
         raise InputError("hostile", hostiles, f"0 for {desk.lab.name}, which asks for no function",
                          "Attacks are written against a function: take a lab, such as "
                          "--lab lab_01_iron_law.")
-    first = {name: place for place, name in enumerate(FIRST)}
-    return sorted(hostile.variants(desk), key=lambda deed: first.get(deed.name, len(first)))
+    every = {deed.name: deed for deed in hostile.variants(desk)}
+    first = [every.pop(name) for name in FIRST]
+    kinds: dict[str, list[hostile.Hostile]] = {}
+    for deed in every.values():
+        kinds.setdefault(deed.kind, []).append(deed)
+    turns = itertools.zip_longest(*kinds.values())
+    return first + [deed for turn in turns for deed in turn if deed is not None]
 
 
 def write(folder: Path, found: list[Member]) -> None:

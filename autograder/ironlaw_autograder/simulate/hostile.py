@@ -28,13 +28,17 @@ from .submissions import Desk
 
 @dataclass(frozen=True)
 class Hostile:
-    """One deed: the file's bytes, the checks that it forfeits, a word that must be said."""
+    """One deed: the file's bytes, the checks that it forfeits, a word that must be said.
+
+    `kind` is "file", "shape", or the name of the file in `deeds/` that it is written in.
+    """
 
     name: str
     content: bytes
     lost: frozenset[str] = frozenset()
     said: str = ""
     unreadable: bool = False
+    kind: str = "file"
 
 
 def variants(desk: Desk) -> list[Hostile]:
@@ -44,20 +48,22 @@ def variants(desk: Desk) -> list[Hostile]:
     whole = as_bytes(desk.reference())
     found = [Hostile(name, data, every, why, True) for name, data, why in unreadable(whole)]
     found += [Hostile(name, data) for name, data in odd(whole)]
-    found += [Hostile(name, as_bytes(edited(desk, edit)), said=said)
+    found += [Hostile(name, as_bytes(edited(desk, edit)), said=said, kind="shape")
               for name, edit, said in shapes(target, check)]
-    found.append(Hostile("has no metadata", as_bytes(edited(desk, bare)), every, "No answer"))
-    return found + [_deed(desk, target, raw) for raw in _written()
+    found.append(Hostile("has no metadata", as_bytes(edited(desk, bare)), every, "No answer",
+                         kind="shape"))
+    return found + [_deed(desk, target, kind, raw) for kind, raw in _written()
                     if raw.get("lab", desk.lab.name) == desk.lab.name]
 
 
-def _written() -> list[dict[str, Any]]:
+def _written() -> list[tuple[str, dict[str, Any]]]:
     folder = resources.files(__package__).joinpath("deeds")
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
-    return [deed for file in files for deed in tomllib.loads(file.read_text("utf-8"))["deed"]]
+    return [(file.name.removesuffix(".toml"), deed) for file in files
+            for deed in tomllib.loads(file.read_text("utf-8"))["deed"]]
 
 
-def _deed(desk: Desk, target: str, raw: dict[str, Any]) -> Hostile:
+def _deed(desk: Desk, target: str, kind: str, raw: dict[str, Any]) -> Hostile:
     right = desk.answer(target)
     function = right.split("def ", 1)[1].split("(", 1)[0]
     source = raw["source"].strip("\n").replace("RIGHT", right).replace("FUNCTION", function)
@@ -70,7 +76,7 @@ def _deed(desk: Desk, target: str, raw: dict[str, Any]) -> Hostile:
     if isinstance(lost, str):
         lost = {"answer": _needing(desk, target), "all": frozenset(desk.points())}[lost]
     return Hostile(raw["name"], as_bytes(made), frozenset(lost) - set(raw.get("kept", [])),
-                   raw.get("said", ""))
+                   raw.get("said", ""), kind=kind)
 
 
 def possible(desk: Desk) -> bool:
