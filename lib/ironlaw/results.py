@@ -66,7 +66,9 @@ class MatmulRate:
 
     `flops_per_second` is the best rate of the sweep, `size` the side of the fastest
     square. `by_size` keeps the whole sweep: "1024" is a square, "1024x768x3072" a
-    (rows x inner) by (inner x columns) product; `best` is the key of the fastest.
+    (rows x inner) by (inner x columns) product; `best` is the key of the fastest. `samples`
+    are the seconds per product behind each rate, which is that of the shortest; empty in a
+    file from before they were kept.
     """
 
     dtype: str
@@ -74,6 +76,7 @@ class MatmulRate:
     size: int
     by_size: dict[str, float]
     best: str = ""
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def shape(self) -> str:
@@ -86,7 +89,8 @@ class DeviceProfile(Result):
     """One device as calibrated: what it sustains, not what a data sheet promises.
 
     Rates in FLOP/s and bytes/s, times in seconds, `memory_bytes` in bytes. `notes`
-    tells the effect of threads, of settings and of emulated formats.
+    tells the effect of threads, of settings and of emulated formats. `samples` are the
+    seconds behind "copy", "launch" and "host_to_device", as they were taken.
     """
 
     kind: ClassVar[str] = "device_profile"
@@ -101,6 +105,7 @@ class DeviceProfile(Result):
     catalogue_name: str | None
     versions: dict[str, str]
     measured_on: str
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
     def peak(self, dtype: str) -> Peak:
         """The calibrated matmul peak of `dtype`, or `InputError` naming those measured."""
@@ -122,7 +127,8 @@ class StepMeasurement(Result):
 
     `samples` are seconds per step after warm-up; `step_seconds` is their median and
     `spread_seconds` their interquartile range. `flops_per_step` are model FLOPs
-    (recomputation not counted); MFU divides them by time and by `peak`.
+    (recomputation not counted); MFU divides them by time and by `peak`. Software and date
+    (UTC) are empty in a file from before they were kept.
     """
 
     kind: ClassVar[str] = "step"
@@ -139,6 +145,8 @@ class StepMeasurement(Result):
     tokens_per_second: float
     peak: Peak | None
     mfu: float | None
+    versions: dict[str, str] = field(default_factory=dict)
+    measured_on: str = ""
 
     def __str__(self) -> str:
         from . import results_text
@@ -213,7 +221,8 @@ class MemoryMeasurement(Result):
     fell into. The three `*_bytes` of state are whole amounts: gradients, for one, are
     complete only after backward.
     `backend` is "tracker" (fake tensors) or "device"; the allocator's figures are None
-    for the first.
+    for the first. Counts have no samples: the same software counts the same. Software and
+    date (UTC) are empty in a file from before they were kept.
     """
 
     kind: ClassVar[str] = "memory"
@@ -231,6 +240,8 @@ class MemoryMeasurement(Result):
     reserved_bytes: int | None
     context_bytes: int | None
     tracker_peak_bytes: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    measured_on: str = ""
 
     def __str__(self) -> str:
         from . import results_text

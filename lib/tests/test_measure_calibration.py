@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from types import SimpleNamespace
 
 import pytest
@@ -129,17 +130,18 @@ def test_the_sweep_keeps_the_best_sample_of_both_layouts(
     product = matmul.Product(4, 4, 4)
     found = matmul.sweep(CPU, "fp32", seconds=1.0, wanted=[product])
     assert found.rates == {"4": product.flops / 0.125}
+    assert found.samples == {"4": [0.5, 0.25, 1.0, 0.125, 2.0]}, "every try of both layouts"
 
 
 def test_a_format_too_slow_for_the_time_left_is_cut_short(
         monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(monkeypatch)
 
-    def slow(product: matmul.Product, *_: object) -> float:
+    def slow(product: matmul.Product, *_: object) -> list[float]:
         clock.work(10 * product.flops / 1e9)  # an emulated format: 1 GFLOP/s
-        return 1e9
+        return [product.flops / 1e9]
 
-    monkeypatch.setattr(matmul, "_rate", slow)
+    monkeypatch.setattr(matmul, "_samples", slow)
     began = clock.now
     found = matmul.sweep(CPU, "fp16", seconds=2.0)
     assert next(iter(found.rates)) == "256"
@@ -192,12 +194,25 @@ def profile() -> DeviceProfile:
 
 
 def test_a_cpu_profile_is_whole_and_says_what_is_absent(profile: DeviceProfile) -> None:
+    assert set(profile.samples) == {"copy", "launch"}, "a CPU transfers nothing"
+    assert profile.launch_seconds == pytest.approx(
+        statistics.median(profile.samples["launch"]), rel=1e-4)
+    assert len(json.dumps(profile.to_json())) < 200_000
+    old = profile.to_json()
+    del old["samples"]
+    for rates in old["matmul"].values():
+        del rates["samples"]
+    assert DeviceProfile.from_json(old).peak("fp32") == profile.peak("fp32")
     assert profile.device_type == "cpu"
     assert {"fp32", "bf16"} <= set(profile.matmul)
     for dtype, rate in profile.matmul.items():
         assert rate.dtype == dtype
         assert rate.flops_per_second == max(rate.by_size.values()) == rate.by_size[rate.best]
         assert rate.by_size[str(rate.size)] > 0
+        assert set(rate.samples) == set(rate.by_size)
+        work = {p.name: p.flops for p in matmul.products(CPU)}
+        for name, taken in rate.samples.items():
+            assert work[name] / min(taken) == pytest.approx(rate.by_size[name], rel=1e-4)
         assert profile.peak(dtype).flops_per_second == rate.flops_per_second
     assert profile.copy_bytes_per_second
     assert profile.launch_seconds
@@ -245,8 +260,10 @@ def test_copying_counts_the_bytes_read_and_the_bytes_written(
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "sample", lambda call, device, **_: [0.5, 0.25])
     here = SimpleNamespace(type="cpu", torch_device=CPU, memory_bytes=16 * 4000.0)
-    rate = calibration._copy_rate(here, 1.0, {}, {})  # type: ignore[arg-type]
+    kept: dict[str, list[float]] = {}
+    rate = calibration._copy_rate(here, 1.0, {}, {}, kept)  # type: ignore[arg-type]
     assert rate == 2 * 4000 / 0.25
+    assert kept == {"copy": [0.5, 0.25]}
 
 
 def test_a_busy_machine_and_too_many_threads_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,15 +288,15 @@ def test_the_processor_share_is_cpu_time_over_clock_time_of_all_threads(
 
 def test_a_device_that_runs_out_of_memory_keeps_what_was_measured(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    def rate(product: matmul.Product, *_: object) -> float:
+    def rate(product: matmul.Product, *_: object) -> list[float]:
         if product.m > 8:
             raise RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)")
-        return 1e12
+        return [product.flops / 1e12]
 
-    monkeypatch.setattr(matmul, "_rate", rate)
+    monkeypatch.setattr(matmul, "_samples", rate)
     found = matmul.sweep(CPU, "fp32", seconds=1.0,
                          wanted=[matmul.Product(8, 8, 8), matmul.Product(9, 9, 9)])
-    assert found.rates == {"8": 1e12}
+    assert found.rates == {"8": pytest.approx(1e12)}
     assert "out of memory" in found.skipped["9"]
 
 
@@ -332,9 +349,9 @@ def test_on_cuda_every_format_runs_in_its_own_mode_and_transfers_are_pinned(
         monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[torch.dtype, str]] = []
 
-    def rate(product: matmul.Product, number: torch.dtype, *_: object) -> float:
+    def rate(product: matmul.Product, number: torch.dtype, *_: object) -> list[float]:
         ran.append((number, torch.get_float32_matmul_precision()))
-        return 1e12
+        return [product.flops / 1e12]
 
     made: list[tuple[int, bool]] = []
     ones = torch.ones
@@ -343,7 +360,7 @@ def test_on_cuda_every_format_runs_in_its_own_mode_and_transfers_are_pinned(
         made.append((size[0], pin_memory))
         return ones(*size, **more)  # type: ignore[call-overload, no-any-return]
 
-    monkeypatch.setattr(matmul, "_rate", rate)
+    monkeypatch.setattr(matmul, "_samples", rate)
     monkeypatch.setattr(torch, "ones", spy)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(calibration, "supports", lambda device, dtype: "")

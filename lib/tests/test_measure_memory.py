@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from typing import Any
 
@@ -38,6 +39,11 @@ def test_the_split_adds_up_and_agrees_with_the_prediction_kind_by_kind(
     for kind, size in predicted.to_json().items():
         assert mixed.memory_bytes[kind] == pytest.approx(size, abs=2e-3 * predicted.peak), kind
     assert mixed.moment == "backward"
+    assert mixed.versions["torch"] == torch.__version__
+    assert mixed.measured_on.endswith("+00:00")
+    old = mixed.to_json()
+    del old["versions"], old["measured_on"]
+    assert load(json.dumps(old)) == dataclasses.replace(mixed, versions={}, measured_on="")
 
 
 @pytest.mark.parametrize("changes", [
@@ -164,7 +170,8 @@ def test_a_gpu_is_asked_for_its_allocators_count(monkeypatch: pytest.MonkeyPatch
     order: list[str] = []
     pretend = {"empty_cache": None, "memory_allocated": 1000, "synchronize": None,
                "reset_peak_memory_stats": None, "max_memory_allocated": 501_000,
-               "memory_reserved": 600_000, "mem_get_info": (15_000_000, 16_000_000)}
+               "memory_reserved": 600_000, "mem_get_info": (15_000_000, 16_000_000),
+               "get_device_capability": (9, 0)}
     for name, answer in pretend.items():
         monkeypatch.setattr(torch.cuda, name,
                             lambda *_, name=name, answer=answer: order.append(name) or answer)

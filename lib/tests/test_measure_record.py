@@ -274,8 +274,35 @@ def test_the_plan_suits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
                           "pipeline", "trace", "scaling", "roofline", "energy", "activations"}
     monkeypatch.setattr(record, "supports", lambda target, dtype: "")
     gpu = device.Device(torch.device("cuda", 0), "GPU", 8e10, 16, None, {})
-    more = {one.name for one in record.available(gpu, Path("."))}
-    assert more >= {"step_gpt2-1558m", "memory_gpt2-1558m"}
+    more = [one.name for one in record.available(gpu, Path("."))]
+    assert len(more) == len(set(more))
+    assert set(more) >= {"step_gpt2-1558m", "memory_gpt2-1558m"}
+    compiled = [name for name in more if name.endswith("_compiled")]
+    assert compiled == [f"step_gpt2-{size}_compiled" for size in ("124m", "350m", "774m", "1558m")]
+    assert not [name for name in names if name.endswith("_compiled")], "a GPU's alone"
+
+
+def test_a_gpus_steps_are_recorded_plain_and_in_the_quickest_form(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, tuple[str, bool, bool]] = {}
+
+    def measured(config: RunConfig, *, pad_vocab: bool, compile: bool, **_: object) -> Result:
+        asked[name] = config.model, pad_vocab, compile
+        return result()
+
+    monkeypatch.setattr(record, "supports", lambda target, dtype: "")
+    monkeypatch.setattr(record_plan, "fitting", lambda here, config, least=1: config)
+    monkeypatch.setattr("ironlaw.measure.step.measure_step", measured)
+    gpu = PretendedGpu(torch.device("cpu"), "GPU", 8e10, 2, None, {})
+    for one in record.available(gpu, tmp_path):
+        if one.name.startswith("step"):
+            name = one.name
+            one.make(gpu, 60.0)
+    assert asked["step"] == ("gpt2-124m", False, False)
+    assert asked["step_gpt2-124m_compiled"] == ("gpt2-124m", True, True)
+    assert asked["step_gpt2-1558m"] == ("gpt2-1558m", False, False)
+    assert asked["step_gpt2-1558m_compiled"] == ("gpt2-1558m", True, True)
+    assert len(asked) == 8
 
 
 def test_a_resumed_step_finds_the_recorded_peak(tmp_path: Path) -> None:

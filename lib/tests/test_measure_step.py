@@ -14,7 +14,7 @@ from ironlaw.measure import device as devices
 from ironlaw.measure import flops, matmul
 from ironlaw.measure import step as steps
 from ironlaw.predict import flops as predicted
-from ironlaw.results import DeviceProfile, MatmulRate, StepMeasurement
+from ironlaw.results import DeviceProfile, MatmulRate, StepMeasurement, load
 
 TINY = RunConfig(layers=2, width=32, heads=2, vocab=96, batch=2, seq=16)
 CPU = torch.device("cpu")
@@ -122,7 +122,7 @@ def test_several_shapes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             call(turn)
         return [0.01 * order[len(batches) * warm + turn] for turn in range(turns)]
 
-    monkeypatch.setattr(steps.gpt2_step, "build", lambda config, device: Step())
+    monkeypatch.setattr(steps.gpt2_step, "build", lambda config, device, **_: Step())
     monkeypatch.setattr(steps, "_by_the_wall_clock", clock)
     batches = few, many = TINY, TINY.replace(batch=5)
     said: list[str] = []
@@ -268,3 +268,27 @@ def test_the_clock_runs_in_the_trainers_own_float32_mode(
         assert torch.get_float32_matmul_precision() == "highest"
     with matmul.exact_float32_products(torch.device("cuda", 0)) as chosen:
         assert chosen == "highest"
+
+
+def test_padding_and_compiling_change_how_a_step_runs_and_not_what_it_counts(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps.gpt2_step.compiling, "obstacle", lambda *_: "no compiler here")
+    odd = TINY.replace(vocab=97)
+    plain = steps.measure_step(odd, steps=1, warmup=1, device="cpu")
+    other = steps.measure_step(odd, steps=1, warmup=1, device="cpu", pad_vocab=True, compile=True)
+    assert (other.parameters, other.flops_per_step) == (plain.parameters, plain.flops_per_step)
+    assert plain.parameters == odd.shape.parameters
+    assert "97 has 128 rows" in other.notes["pad_vocab"]
+    assert other.notes["compile"] == "Not compiled: no compiler here."
+    assert not {"pad_vocab", "compile"} & set(plain.notes)
+
+
+def test_a_step_says_when_and_with_what_it_was_measured_and_older_files_load() -> None:
+    found = steps.measure_step(TINY, steps=2, warmup=0, device="cpu")
+    assert found.versions["torch"] == torch.__version__
+    assert found.measured_on.endswith("+00:00")
+    old = found.to_json()
+    del old["versions"], old["measured_on"]
+    held = load(json.dumps(old))
+    assert held == dataclasses.replace(found, versions={}, measured_on="")
+    assert str(held) == str(found)

@@ -51,25 +51,28 @@ def calibrate(
     with timing.on(here.torch_device):
         peaks = _peaks(here, chosen, budget * _MATMUL_SHARE, reasons, notes, say)
         say("copy bandwidth")
-        copy = _copy_rate(here, budget * 0.1, reasons, notes)
+        samples: dict[str, list[float]] = {}
+        copy = _copy_rate(here, budget * 0.1, reasons, notes, samples)
         say("launch latency")
-        launch = _launch_seconds(here, budget * 0.05)
+        launch = _launch_seconds(here, budget * 0.05, samples)
         say("host to device")
-        transfer = _host_to_device(here, budget * 0.1, reasons, notes)
+        transfer = _host_to_device(here, budget * 0.1, reasons, notes, samples)
     return DeviceProfile(
         name=here.name, device_type=here.type, threads=here.threads,
         memory_bytes=here.memory_bytes, matmul=peaks, copy_bytes_per_second=copy,
         launch_seconds=launch, host_to_device_bytes_per_second=transfer,
         catalogue_name=here.catalogue_name, versions=versions(here),
         measured_on=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        reasons=reasons, notes=notes,
+        samples=_short(samples), reasons=reasons, notes=notes,
     )
 
 
-def versions(here: Device) -> dict[str, str]:
-    """The software that a figure depends on."""
+def versions(here: Device | None = None) -> dict[str, str]:
+    """The software that a figure depends on, with what matters on `here` alone."""
     found = {"ironlaw": __version__, "python": platform.python_version(),
              "torch": torch.__version__, "system": platform.platform()}
+    if here is None:
+        return found
     if here.type == "cuda":
         found["cuda"] = str(torch.version.cuda or torch.version.hip)
         found["capability"] = "{}.{}".format(*torch.cuda.get_device_capability(here.torch_device))
@@ -107,12 +110,18 @@ def _peaks(here: Device, dtypes: list[str], seconds: float, reasons: dict[str, s
         best = max(rates.rates, key=lambda name: rates.rates[name])
         square = max(squares, key=lambda name: rates.rates[name])
         found[dtype] = MatmulRate(dtype=dtype, flops_per_second=rates.rates[best],
-                                  size=int(square), by_size=rates.rates, best=best)
+                                  size=int(square), by_size=rates.rates, best=best,
+                                  samples=_short(rates.samples))
         if rates.skipped:
             notes[f"matmul.{dtype}.skipped"] = "; ".join(
                 f"{name}: {why}" for name, why in rates.skipped.items())
     _note_emulation(found, notes)
     return found
+
+
+def _short(samples: dict[str, list[float]]) -> dict[str, list[float]]:
+    """At five digits, finer than any clock's noise: thousands of them travel in one file."""
+    return {name: [float(f"{s:.5g}") for s in taken] for name, taken in samples.items()}
 
 
 def _rates(here: Device, dtype: str, seconds: float, notes: dict[str, str]) -> matmul.Sweep:
@@ -137,10 +146,11 @@ def _rates(here: Device, dtype: str, seconds: float, notes: dict[str, str]) -> m
     _note_threads(here, seconds * 0.1, notes)
     if not exact:
         return plain
-    together = {name: max(plain.rates.get(name, 0.0), other.rates.get(name, 0.0))
-                for name in plain.rates | other.rates}
-    skipped = {n: why for n, why in (plain.skipped | other.skipped).items() if n not in together}
-    return matmul.Sweep(together, skipped)
+    faster = {name: max(plain, other, key=lambda found: found.rates.get(name, 0.0))
+              for name in plain.rates | other.rates}
+    skipped = {n: why for n, why in (plain.skipped | other.skipped).items() if n not in faster}
+    return matmul.Sweep({name: found.rates[name] for name, found in faster.items()}, skipped,
+                        {name: found.samples[name] for name, found in faster.items()})
 
 
 def _note_float32(device: torch.device, dtype: str, notes: dict[str, str]) -> None:
@@ -187,7 +197,7 @@ def _note_emulation(found: dict[str, MatmulRate], notes: dict[str, str]) -> None
 
 
 def _copy_rate(here: Device, seconds: float, reasons: dict[str, str],
-               notes: dict[str, str]) -> float | None:
+               notes: dict[str, str], kept: dict[str, list[float]]) -> float | None:
     cache = host.last_level_cache_bytes() if here.type == "cpu" else None
     wanted = max(256 * MIB, 4 * (cache or 0.0)) if here.type == "cpu" else 1024 * MIB
     size = min(wanted, (here.memory_bytes or 2048 * MIB) / 16)
@@ -200,6 +210,7 @@ def _copy_rate(here: Device, seconds: float, reasons: dict[str, str],
         return None
     moved = 2.0 * 4 * elements
     samples = timing.sample(lambda: target.copy_(source), here.torch_device, seconds=seconds)
+    kept["copy"] = samples
     notes["copy_bytes_per_second"] = (
         f"Best of {len(samples)} copies of {si(4.0 * elements, 'B')}, counting the bytes read "
         "and the bytes written."
@@ -208,15 +219,16 @@ def _copy_rate(here: Device, seconds: float, reasons: dict[str, str],
     return moved / min(samples)
 
 
-def _launch_seconds(here: Device, seconds: float) -> float:
+def _launch_seconds(here: Device, seconds: float, kept: dict[str, list[float]]) -> float:
     """Time that one tiny operation takes when many are issued in a row."""
     value = torch.zeros(1, device=here.torch_device)
     samples = timing.sample(lambda: value.add_(1.0), here.torch_device, seconds=seconds)
+    kept["launch"] = samples
     return timing.spread(samples).median
 
 
 def _host_to_device(here: Device, seconds: float, reasons: dict[str, str],
-                    notes: dict[str, str]) -> float | None:
+                    notes: dict[str, str], kept: dict[str, list[float]]) -> float | None:
     key = "host_to_device_bytes_per_second"
     if here.type == "cpu":
         reasons[key] = "A CPU computes in the host's own memory: nothing is transferred."
@@ -231,6 +243,7 @@ def _host_to_device(here: Device, seconds: float, reasons: dict[str, str],
         return None
     samples = timing.sample(lambda: target.copy_(source, non_blocking=pinned),
                             here.torch_device, seconds=seconds)
+    kept["host_to_device"] = samples
     kind = "pinned" if pinned else "ordinary"
     notes[key] = (f"Best of {len(samples)} transfers of {si(4.0 * source.numel(), 'B')} "
                   f"from {kind} memory.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import choice, positive
 from . import timing
@@ -58,10 +58,11 @@ class Product:
 
 @dataclass(frozen=True)
 class Sweep:
-    """FLOP/s by product name; `skipped` says why a product is missing."""
+    """FLOP/s by product name, and the seconds of each try; `skipped` says why one is missing."""
 
     rates: dict[str, float]
     skipped: dict[str, str]
+    samples: dict[str, list[float]] = field(default_factory=dict)
 
 
 def products(device: torch.device, sides: tuple[int, ...] | None = None) -> list[Product]:
@@ -93,6 +94,7 @@ def sweep(
               "fp16": torch.float16}[dtype]
     rates: dict[str, float] = {}
     skipped: dict[str, str] = {}
+    samples: dict[str, list[float]] = {}
     latest = 0.0
     ends = time.perf_counter() + seconds
     with float32_mode("high" if dtype == "tf32" else mode), torch.no_grad():
@@ -109,12 +111,13 @@ def sweep(
             else:
                 share = max(0.01, left / (len(todo) - position))
                 try:
-                    latest = rates[product.name] = _rate(product, number, device, share)
+                    samples[product.name] = _samples(product, number, device, share)
+                    latest = rates[product.name] = product.flops / min(samples[product.name])
                 except RuntimeError as problem:
                     if "out of memory" not in str(problem):
                         raise
                     skipped[product.name] = "the device ran out of memory"
-    return Sweep(rates, skipped)
+    return Sweep(rates, skipped, samples)
 
 
 def float32_is_exact(device: torch.device) -> bool:
@@ -160,7 +163,9 @@ def exact_float32_products(device: torch.device) -> Iterator[str]:
         yield mode
 
 
-def _rate(product: Product, number: torch.dtype, device: torch.device, seconds: float) -> float:
+def _samples(product: Product, number: torch.dtype, device: torch.device,
+             seconds: float) -> list[float]:
+    """Seconds per product, first with the right-hand matrix as it lies, then transposed."""
     # Random contents: a GPU draws less power on zeros and then clocks higher than in training.
     left = torch.randn(product.m, product.k, device=device).to(number)
     right = torch.randn(product.k, product.n, device=device).to(number)
@@ -168,10 +173,10 @@ def _rate(product: Product, number: torch.dtype, device: torch.device, seconds: 
     # Written to a buffer that exists: on a CPU, fresh memory costs more than the product.
     result = torch.empty(product.m, product.n, device=device, dtype=number)
     shortest = 10e-3 if device.type != "cpu" else 2e-3
-    best = float("inf")
+    found: list[float] = []
     for operand in (right, turned):
         def call(operand: torch.Tensor = operand) -> None:
             torch.mm(left, operand, out=result)
 
-        best = min(best, *timing.sample(call, device, seconds=seconds / 2, shortest=shortest))
-    return product.flops / best
+        found += timing.sample(call, device, seconds=seconds / 2, shortest=shortest)
+    return found

@@ -31,6 +31,7 @@ from . import timing
 from ._torch import torch
 from .device import Device, find
 from .ledger import KINDS, Ledger
+from .origin import software
 
 BACKENDS = ("tracker", "device")
 _CPU = torch.device("cpu")
@@ -61,7 +62,7 @@ def trace(config: RunConfig) -> MemoryMeasurement:
     with fake_step(config) as (run, batches):
         ledger = Ledger(_rows_of_logits(config), config.shape.vocab,
                         run.model.token_embedding.weight)
-        state = _run_step(run, batches, ledger, tracker := _tracker(run))
+        state: dict[str, Any] = {**_run_step(run, batches, ledger, tracker := _tracker(run))}
     kinds, total, moment = ledger.peak()
     peak = total
     if tracker is None:
@@ -83,7 +84,7 @@ def trace(config: RunConfig) -> MemoryMeasurement:
         parameters=config.shape.parameters, **state, memory_bytes={**split, "peak": peak},
         moment=moment, saved_tensors=saved,
         saved_bytes_per_block=sum(t.bytes for t in saved) if saved else None,
-        reserved_bytes=None, context_bytes=None,
+        reserved_bytes=None, context_bytes=None, **software(),
         reasons={**reasons, "reserved_bytes": "Fake tensors reserve nothing.",
                  "context_bytes": "No device was used."},
         notes={"peak": "Storage that PyTorch holds at once; not in it: the device's context, "
@@ -194,7 +195,7 @@ def _relabelled(traced: MemoryMeasurement, here: Device, peak: int | None,
     return dataclasses.replace(
         traced, backend="device", device=here.name, memory_bytes=sizes, reserved_bytes=reserved,
         context_bytes=context, tracker_peak_bytes=traced.memory_bytes["peak"], reasons=reasons,
-        notes={**traced.notes, "backend": note})
+        **software(here), notes={**traced.notes, "backend": note})
 
 
 def sweep(config: RunConfig, limit_bytes: float, *, most: int = 4096) -> MemorySweep:

@@ -19,9 +19,13 @@ def origin(here: Device) -> dict[str, Any]:
     """The fields of `results_instruments.Measured`: device, software, and the time now."""
     return {
         "device": here.name, "device_type": here.type, "threads": here.threads,
-        "versions": calibration.versions(here),
-        "measured_on": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
+        **software(here)}
+
+
+def software(here: Device | None = None) -> dict[str, Any]:
+    """The software and the time now, for a result that names its device itself or has none."""
+    return {"versions": calibration.versions(here),
+            "measured_on": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
 
 
 def timed(name: str, samples: list[float]) -> Timing:

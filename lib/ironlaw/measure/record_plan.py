@@ -31,11 +31,14 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
         made["profile"] = calibrate(here, seconds=min(seconds, 60.0))
         return made["profile"]
 
-    def step(config: RunConfig) -> Instrument:
+    def step(config: RunConfig, *, fastest: bool = False) -> Instrument:
         def make(here: Device, seconds: float) -> Result:
             from .step import measure_step
             return measure_step(fitted(config), steps=30 if on_gpu else 10, warmup=3, device=here,
-                                profile=made.get("profile") or recorded_profile(folder))
+                                profile=made.get("profile") or recorded_profile(folder),
+                                pad_vocab=fastest, compile=fastest)
+        if fastest:  # compiling a large model takes its time
+            return Instrument(f"step_{config.model}_compiled", 2.0, 60.0, make)
         return Instrument(_named("step", config, base), 1.0, 15.0, make)
 
     def memory(config: RunConfig) -> Instrument:
@@ -115,6 +118,11 @@ def instruments(here: Device, base: RunConfig, folder: Path) -> list[Instrument]
         for model, batch in _LARGER:
             larger = base.replace(model=model, batch=batch)
             whole += [step(larger), memory(larger)]
+        # In the form that `ironlaw train --compile --pad-vocab` has: on tensor cores it is the
+        # one to hold against a data sheet. On a CPU it would need a C++ compiler.
+        whole += [step(base, fastest=True), *(
+            step(base.replace(model=model, batch=batch), fastest=True)
+            for model, batch in _LARGER)]
     else:
         whole.append(memory(RunConfig(model="gpt2-124m", batch=4, precision="amp-bf16")))
     return whole

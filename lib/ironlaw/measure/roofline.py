@@ -335,9 +335,11 @@ def _spill_bytes(here: Device) -> float:
     """Bytes that one operation must touch to leave the last cache behind."""
     if here.type != "cpu":
         return 256 * MIB
+    # A cache that does not simply drop the oldest line still helps at two or three times its
+    # size, most of all an update in place, and would pass for memory.
     cache = _cache_bytes(here) or 32 * MIB
     memory = here.memory_bytes or 2048 * MIB
-    return min(max(2.5 * cache, 64 * MIB), memory / 24, 192 * MIB)
+    return min(max(4 * cache, 64 * MIB), memory / 24, 192 * MIB)
 
 
 def _vector_shape(width: int, spill: float, size: float) -> tuple[int, int]:

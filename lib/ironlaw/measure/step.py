@@ -21,6 +21,7 @@ from ..units import duration
 from . import flops, host, matmul, timing
 from ._torch import torch
 from .device import Device, find
+from .origin import software
 
 
 def measure_step(
@@ -31,15 +32,19 @@ def measure_step(
     profile: DeviceProfile | None = None,
     device: str | Device | None = None,
     seed: int = 0,
+    pad_vocab: bool = False,
+    compile: bool = False,
 ) -> StepMeasurement:
     """Time `steps` optimizer steps of `config` after `warmup` unmeasured ones.
 
     `device` as in `device.find`. The MFU divides by the data sheet's dense peak where
     the catalogue knows the device, else by the calibrated peak in `profile`, else it
-    is None with the reason. The global random state is left as it was.
+    is None with the reason. The global random state is left as it was. `pad_vocab` and
+    `compile` as in `gpt2.step.build`: they change how a step is computed and not the model
+    FLOPs that its MFU counts; a note says what they came to.
     """
     return measure_steps([config], steps=steps, warmup=warmup, profile=profile, device=device,
-                         seed=seed)[0]
+                         seed=seed, pad_vocab=pad_vocab, compile=compile)[0]
 
 
 def measure_steps(
@@ -50,6 +55,8 @@ def measure_steps(
     profile: DeviceProfile | None = None,
     device: str | Device | None = None,
     seed: int = 0,
+    pad_vocab: bool = False,
+    compile: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[StepMeasurement]:
     """Time several batches of one model, taking turns: one step of each, then again.
@@ -69,7 +76,8 @@ def measure_steps(
     work = [flops.count(config) for config in configs]
     target = here.torch_device
     with timing.on(target), matmul.exact_float32_products(target) as mode:
-        samples, parameters = _timed(configs, target, steps, warmup, seed, progress)
+        samples, parameters, form = _timed(configs, target, steps, warmup, seed, progress,
+                                           pad_vocab=pad_vocab, compile=compile)
         _release(target)
         dtypes = dtypes_used(configs[0].precision, target)
     peak, no_peak = peak_for(here, profile, dtypes)
@@ -79,6 +87,7 @@ def measure_steps(
                   "threads" + (", stamped by the GPU." if here.type == "cuda" else
                                ", the device idle at both ends of each."),
         "dtype": f"Matrix products in {dtypes[0]}, float32 precision {mode!r}.",
+        **form,
     }
     return [_measurement(config, here, flop, taken, parameters, peak, no_peak, notes)
             for config, flop, taken in zip(configs, work, samples, strict=True)]
@@ -150,16 +159,17 @@ def _measurement(config: RunConfig, here: Device, work: flops.StepFlops, samples
         tokens_per_step=work.tokens, flops_per_token=work.per_token,
         flops_per_step=float(work.model), hardware_flops_per_step=float(work.hardware),
         step_seconds=took.median, spread_seconds=took.interquartile, samples=samples,
-        tokens_per_second=work.tokens / took.median, peak=peak, mfu=mfu,
+        tokens_per_second=work.tokens / took.median, peak=peak, mfu=mfu, **software(here),
         reasons={"mfu": reason} if reason else {}, notes=dict(notes))
 
 
 def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmup: int,
-           seed: int, progress: Callable[[str], None]) -> tuple[list[list[float]], int]:
-    """Seconds of each measured step per configuration, and the parameters trained."""
+           seed: int, progress: Callable[[str], None], *, pad_vocab: bool,
+           compile: bool) -> tuple[list[list[float]], int, dict[str, str]]:
+    """Seconds of each measured step per configuration, the parameters trained, and the form."""
     with own_random_state(device):
         torch.manual_seed(seed)
-        train = gpt2_step.build(configs[0], device)
+        train = gpt2_step.build(configs[0], device, pad_vocab=pad_vocab, compile=compile)
         batches = [gpt2_step.random_batches(config, device, seed) for config in configs]
 
         def one(turn: int) -> None:
@@ -176,7 +186,16 @@ def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmu
         clock = _stamped_by_the_gpu if device.type == "cuda" else _by_the_wall_clock
         samples = clock(one, device, steps * len(configs))
         parameters = sum(p.numel() for p in train.model.parameters())
-    return [samples[first::len(configs)] for first in range(len(configs))], parameters
+        form: dict[str, str] = {}
+        if pad_vocab:
+            vocab, table = configs[0].shape.vocab, train.model.token_embedding.weight
+            parameters -= (len(table) - vocab) * table.shape[1]
+            form["pad_vocab"] = (f"The vocabulary of {vocab} has {len(table)} rows; parameters "
+                                 "and FLOPs are the model's own.")
+        if compile:  # known only now: compiling may fail at the first step
+            form["compile"] = ("Forward and backward passes are compiled." if train.compiled
+                               else f"Not compiled: {train.not_compiled.rstrip('.')}.")
+    return [samples[first::len(configs)] for first in range(len(configs))], parameters, form
 
 
 @contextlib.contextmanager
