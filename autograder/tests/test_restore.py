@@ -101,8 +101,14 @@ def retype(name: str) -> Edit:
 
 FREE = " That cost no points."
 PUT_BACK = f"was not as handed out; the lab's own text was put back.{FREE}"
-MOVED = f"Cells had been moved; they were graded in the order of the lab.{FREE}"
 OWN = "the last one with an answer was graded."
+
+
+def two_moved(notebook: NotebookNode) -> None:
+    for name in ("explain", "check-mfu"):
+        notebook.cells.insert(1, notebook.cells.pop(at(notebook, name)))
+
+
 SHAPES: dict[str, tuple[Edit, list[str]]] = {
     "check deleted": (delete("check-mfu"), [
         f"The cell check-mfu (question 3a) was missing; it was put back.{FREE}"]),
@@ -128,17 +134,22 @@ SHAPES: dict[str, tuple[Edit, list[str]]] = {
         f"The answer cell mfu (question 3a) was there 2 times; {OWN}"]),
     "answer retyped": (retype("mfu"), [
         f"The type of the cell mfu (question 3a) had been changed; it was changed back.{FREE}"]),
-    "everything moved": (lambda nb: nb.cells.reverse(), [MOVED]),
+    "first cell moved to the end": (lambda nb: nb.cells.append(nb.cells.pop(0)), [
+        "The cell lab-1-the-iron-law-on-your-own-device-1 had been moved; it was put back into "
+        f"its place.{FREE}"]),
+    "two moved": (two_moved, [
+        "2 cells had been moved (check-mfu (question 3a); explain (question 4)): they were put "
+        f"back into their places.{FREE}"]),
     "points raised": (reprice("check-mfu", 100), [
         "The cell check-mfu (question 3a) said other points than handed out; the lab's own "
-        f"count.{FREE}"]),
+        f"points count.{FREE}"]),
     "points of a written answer raised": (reprice("explain", 100), [
         "The cell explain (question 4) said other points than handed out; the lab's own "
-        f"count.{FREE}"]),
+        f"points count.{FREE}"]),
     "points given to prose": (
         lambda nb: nb.cells[at(nb, "hand-in-1")].metadata.nbgrader.update(grade=True, points=9), [
             "The cell hand-in-1 said other points than handed out; the lab's own "
-            f"count.{FREE}"]),
+            f"points count.{FREE}"]),
 }
 
 
@@ -165,6 +176,18 @@ def test_a_changed_shape_is_restored_and_named(
 
 def locked(marking: Marking) -> set[str]:
     return {name for name, cell in marking.shipped.cells.items() if label(cell)["locked"]}
+
+
+def test_an_order_turned_round_names_all_cells_but_the_one_that_can_stay(
+    desk: Desk, marking: Marking, wanted: dict[str, str]
+) -> None:
+    notebook = desk.reference()
+    notebook.cells.reverse()
+    restored = compared(marking, notebook)
+    assert list(sources(restored.notebook).items()) == list(wanted.items())
+    (note,) = restored.notes
+    assert note.startswith(f"{len(notebook.cells) - 1} cells had been moved (")
+    assert note.endswith(FREE)
 
 
 def test_every_check_replaced_is_named_in_one_line_for_texts_and_one_for_points(

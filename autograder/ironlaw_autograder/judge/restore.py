@@ -92,9 +92,7 @@ def _sort(known: dict[str, NotebookNode], cells: list[NotebookNode],
             last = name
         else:
             own[last].append(_plain(cell))
-    first_places = list(dict.fromkeys(order))
-    if first_places != [name for name in known if name in groups]:
-        changes.moved()
+    changes.order(list(dict.fromkeys(order)), list(known))
     return groups, own
 
 

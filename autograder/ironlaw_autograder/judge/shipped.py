@@ -57,7 +57,7 @@ class Changes:
         self._compares = shipped is not None
         self._same = same
         self._new = new
-        self._moved = False
+        self._moved: list[str] = []
         self._rewritten: list[str] = []
         self._repriced: list[str] = []
         self._missing: list[str] = []
@@ -67,9 +67,15 @@ class Changes:
         """What a cell is called in a note."""
         return self._shipped.called(name)
 
-    def moved(self) -> None:
-        """Cells stood in another order."""
-        self._moved = True
+    def order(self, found: Sequence[str], wanted: Sequence[str]) -> None:
+        """Note the fewest cells of `found` that must move for the order `wanted`."""
+        rank = {name: place for place, name in enumerate(wanted)}
+        chains: list[list[str]] = [[]]
+        for name in found:
+            before = max((c for c in chains if not c or rank[c[-1]] < rank[name]), key=len)
+            chains.append([*before, name])
+        stays = max(chains, key=len)
+        self._moved = [self.called(name) for name in found if name not in stays]
 
     def locked(self, name: str, found: Sequence[NotebookNode]) -> None:
         """Note how the copies of a locked cell differ from it; one that is right is enough."""
@@ -91,18 +97,19 @@ class Changes:
     def lines(self) -> list[str]:
         """One line for each kind of change, each naming all its cells."""
         if self._same:
-            said = ["Cells had been moved; they were graded in the order of the lab." + _FREE
-                    ] if self._moved else []
+            said = _line(self._moved, "{} had been moved; it was put back into its place.",
+                         "had been moved", "they were put back into their places.")
             said += _line(self._rewritten, "{} was not as handed out; the lab's own text was put "
                           "back.", "were not as handed out", "the lab's own text was put back.")
             said += _line(self._repriced, "{} said other points than handed out; the lab's own "
-                          "count.", "said other points than handed out", "the lab's own count.")
+                          "points count.", "said other points than handed out",
+                          "the lab's own points count.")
             said += _line(self._missing, "{} was missing; it was put back.", "were missing",
                           "they were put back.")
         else:
             changed = self._moved or self._rewritten or self._repriced or self._missing
             said = [_GENERAL] if changed else []
-        times = [f"{name} {count} times" for name, count in self._repeated]
+        times = [f"{name}, {count} times" for name, count in self._repeated]
         one = "".join(f"{name} was there {count} times" for name, count in self._repeated)
         return said + _line(times, one + "; one was kept.", "were there more than once",
                             "one of each was kept.")
