@@ -144,7 +144,7 @@ def recorded(name: str) -> ActivationTimings:
     return ActivationTimings.from_json(json.loads(folder.joinpath(_RECORDING).read_text("utf-8")))
 
 
-def activation_timings(recording: str = "cpu") -> Still:
+def activation_timings(recording: str = "cpu_2core") -> Still:
     """Activation functions as measured on one device, as bars from zero beside a plain copy.
 
     `recording` names one that comes with the course (`recordings`). Bars are medians; the
