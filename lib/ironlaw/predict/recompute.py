@@ -190,7 +190,7 @@ def stored(
     n = count("layers", layers)
     inside = positive("block_bytes", block_bytes)
     edge = positive("boundary_bytes", boundary_bytes)
-    together = None if strategy == "best" else blocks_per_segment(strategy, n)
+    together = None if strategy == "best" else blocks_per_segment(strategy, n, "strategy")
     if strategy == "none":
         return Stored(strategy, 0, n * inside, 0.0)
     if strategy == "selective":
