@@ -120,7 +120,7 @@ def test_a_changed_answer_waits_for_a_person_again(school: Class) -> None:
     school.hand_in("a", explain="On second thoughts: the other way round.")
     for _ in range(3):  # and goes on waiting
         found = school.grade(fresh=True)["a"]
-        assert (found.score, found.waiting, found.marked) == (19.5, 2, {})
+        assert (found.score, found.waiting, found.marked) == (18, 2, {})
     school.mark("a", "explain", 2.0)
     found = school.grade(fresh=True)["a"]
     assert (found.score, found.waiting) == (20, 0)
@@ -176,7 +176,7 @@ def test_a_changed_answer_is_not_forgotten_when_the_writer_is_stopped_behind_it(
     monkeypatch.undo()
     found = school.grade()["a"]
     assert school.judged == ["b", "c"] or school.judged == []
-    assert (found.score, found.waiting) == (19.5, 2)
+    assert (found.score, found.waiting) == (18, 2)
 
 
 def test_a_submission_that_cannot_be_entered_stops_no_other(

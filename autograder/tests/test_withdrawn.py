@@ -100,8 +100,10 @@ def test_other_work_after_a_broken_file_does_not_get_the_old_mark(school: Class)
     school.grade()
     school.hand_in("a", explain="On second thoughts: the other way round.")
     for _ in range(2):
-        found = school.grade()["a"]
-        assert (found.waiting, found.marked) == (2, {})
+        found = school.grade(pages=True)["a"]
+        assert (found.score, found.waiting, found.marked) == (18, 2, {})
+        assert ("Graded: 18 of 20 points, and up to 2 more wait for a person."
+                in school.room().page("a").read_text(encoding="utf-8"))
 
 
 def test_a_mark_given_in_place_of_an_outcome_counts_until_there_is_one(school: Class) -> None:
@@ -121,7 +123,8 @@ def test_a_mark_given_in_place_of_an_outcome_counts_until_there_is_one(school: C
     school.fails = set()
     school.hand_in("a")
     found = school.grade()
-    assert [(found[n].waiting, found[n].marked) for n in "ab"] == [(2, {})] * 2
+    assert [(found[n].score, found[n].waiting, found[n].marked) for n in "ab"] == [
+        (18, 2, {}), (9, 2, {})]
 
 
 @pytest.mark.parametrize("moment", ["withhold", "enter", "wrote"])

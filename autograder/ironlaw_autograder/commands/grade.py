@@ -40,7 +40,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         f"{database.ALLOWED} (default: a file in the folder --out)")
     _taking.add_flags(parser)
     parser.add_argument("--fresh", action="store_true",
-                        help="judge everything again, also what has not changed")
+                        help="judge and enter everything again, also what has not changed")
     parser.add_argument("--no-feedback", action="store_true",
                         help="write no feedback pages; `feedback` makes them later")
     parser.add_argument("--accept-risk", action="store_true",

@@ -45,7 +45,8 @@ class GradingError(IronlawError):
 class Standing:
     """Points of one submission: awarded, possible, waiting for a person, given by one.
 
-    `penalty` has been taken off `score` for lateness.
+    `penalty` has been taken off `score` for lateness. A mark that waits for a second look,
+    because the answer is another by now, is in `waiting` alone.
     """
 
     score: float
@@ -238,8 +239,10 @@ class Classroom:
                 return None
             grades = [grade for part in found.notebooks for grade in part.grades]
             penalty = float(found.late_submission_penalty or 0.0)
+            # nbgrader's own sum still holds a mark that was given for an earlier answer.
+            score = sum(float(grade.score) for grade in grades if not grade.needs_manual_grade)
             return Standing(
-                max(0.0, float(found.score) - penalty), float(found.max_score),
+                max(0.0, score - penalty), float(found.max_score),
                 float(sum(grade.max_score for grade in grades if grade.needs_manual_grade)),
                 {grade.name: float(grade.manual_score) for grade in grades
                  if grade.manual_score is not None and not grade.needs_manual_grade}, penalty)

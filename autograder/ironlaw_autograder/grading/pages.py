@@ -23,9 +23,10 @@ class Marks(GetGrades):
     def preprocess(self, nb: NotebookNode,
                    resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """The notebook with scores, comments and the first line made afresh."""
-        self._waiting = 0.0
+        self._waiting = self._doubtful = 0.0
         nb, resources = super().preprocess(nb, resources)
         found = resources["nbgrader"]
+        found["score"] = max(0.0, found["score"] - self._doubtful)
         line = contents.summary(found["score"], found["max_score"], self._waiting,
                                 found["late_penalty"])
         for cell in nb.cells:
@@ -39,8 +40,10 @@ class Marks(GetGrades):
                                           self.assignment_id, self.student_id)
         cell.metadata.nbgrader["score"] = grade.score
         cell.metadata.nbgrader["points"] = grade.max_score
-        if grade.needs_manual_grade:
+        if grade.needs_manual_grade:  # a mark that is there was given for an earlier answer
+            cell.metadata.nbgrader["score"] = 0.0
             self._waiting += grade.max_score
+            self._doubtful += grade.score or 0.0
 
 
 class FeedbackPage(QuickHTMLExporter):
