@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
+from ironlaw import hardware
 from ironlaw.config import RunConfig
 from ironlaw.gpt2.model import GPT
+from ironlaw.measure import device, flops, step
 from ironlaw.transformer import Shape
 from torch.nn import functional
 
@@ -92,6 +95,8 @@ def test_every_rival_trains_and_tells_its_options(benchmarks: None) -> None:
     assert all(options <= set(found) for found in told.values())
     assert told["nanogpt_style"]["optimizer"] == "torch.optim.AdamW(foreach=True)"
     assert told["ours"]["optimizer"] == "adamw-fused"
+    assert told["ours"]["compile"] == "no"
+    assert told["ours"]["vocabulary"] == "300 rows"
 
 
 def test_ratios_are_taken_within_a_round(benchmarks: None) -> None:
@@ -118,6 +123,71 @@ def test_every_aim_is_a_contest_and_ours_is_first(benchmarks: None) -> None:
     assert len(set(names)) == len(names)
     assert all(ours.startswith("ours") and not rival.startswith("ours")
                for _, _, ours, rival in contests)
+
+
+def test_on_a_gpu_the_plain_rival_takes_the_fused_update_of_its_recipe(
+        benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    rivals = named("speed_rivals")
+    assert rivals.update_rule("cuda:1") == {"fused": True}
+    assert rivals.update_rule("cpu") == {"foreach": True}
+    monkeypatch.setattr(rivals, "update_rule", lambda device: {"fused": True})
+    config = RunConfig(layers=1, width=32, heads=2, vocab=300, batch=1, seq=16)
+    call, told = rivals.nanogpt_style(config, "cpu")
+    call()
+    assert told["optimizer"] == "torch.optim.AdamW(fused=True)"
+
+
+def test_the_fastest_form_is_padded_and_compiled_where_it_can_be(
+        benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    rivals = named("speed_rivals")
+    monkeypatch.setattr(rivals.step.compiling, "obstacle", lambda *_: "without a compiler")
+    before = torch.get_float32_matmul_precision()
+    try:
+        call, told = rivals.ours_fastest(
+            RunConfig(layers=1, width=32, heads=2, vocab=300, batch=1, seq=16), "cpu")
+        call()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert told["vocabulary"] == "320 rows"
+    assert told["compile"] == "no without a compiler"
+
+
+def test_on_a_gpu_the_large_model_joins_and_each_rate_has_its_mfu(
+        benchmarks: None, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    speed = named("train_speed")
+    h100 = next(name for name in hardware.names() if name.startswith("H100"))
+    gpu = device.Device(torch.device("cpu"), "GPU", 8e10, 2, h100, {})
+    monkeypatch.setattr(device, "find", lambda wanted: gpu)
+    monkeypatch.setattr(step, "dtypes_used", lambda precision, where: ("bf16",))
+    peak = hardware.accelerator(h100).peak("bf16")
+    ran: dict[str, tuple[RunConfig, int]] = {}
+
+    def compete(name: str, mine: str, rival: str, config: RunConfig, *, rounds: int, device: str,
+                threads: int, steps: int) -> Any:
+        assert rival in speed.RIVALS
+        ran[name] = config, steps
+        tokens = steps * config.tokens_per_step
+        # A step that takes as long as 52 % of the peak.
+        took = flops.count(config).per_token * tokens / (0.52 * peak)
+        return speed.Pair(name, tokens, ([(took, 1.0)], [(2 * took, 1.0)]), (1.0, 2.0),
+                          {mine: {}, rival: {}})
+
+    monkeypatch.setattr(speed, "compete", compete)
+    assert speed.main(["--device", "cuda", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["pairs"]
+    fastest = found["gpt2_1558m_fastest_vs_nanogpt_style"]
+    assert fastest["mfu"] == pytest.approx(0.52)
+    assert fastest["mfu_target"] == 0.55
+    assert found["gpt2_124m_fastest_vs_nanogpt_style"]["mfu_target"] == 0.50
+    assert found["gpt2_124m_vs_nanogpt_style"]["mfu_target"] is None
+    config, steps = ran["gpt2_1558m_fastest_vs_nanogpt_style"]
+    assert (config.precision, config.sequence, steps) == ("amp-bf16", 1024, 5)
+    assert speed.main(["--device", "cuda", "--only", "1558m_fastest"]) == 0
+    assert "MFU of ours 52.0 %, aim 55.0 %" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        speed.main(["--models", "gpt2-1558m"])
+    assert "models = 'gpt2-1558m'" in capsys.readouterr().err
 
 
 def test_a_whole_run_prints_the_promised_object() -> None:
