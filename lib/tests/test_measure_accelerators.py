@@ -95,7 +95,7 @@ def test_samples_on_a_mac_are_long_enough_to_hide_the_wait(
 def test_tf32_that_is_forced_or_forbidden_from_outside_is_noticed(
         monkeypatch: pytest.MonkeyPatch, exact: bool, noted: str) -> None:
     monkeypatch.setattr(matmul, "float32_is_exact", lambda where: exact)
-    monkeypatch.setattr(matmul, "_rate", lambda *_: 1e12)
+    monkeypatch.setattr(matmul, "_samples", lambda product, *_: [product.flops / 1e12])
     monkeypatch.setattr(calibration, "supports", lambda where, dtype: "")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     found = calibration.calibrate(GPU, ["fp32", "tf32"], 0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 from ironlaw import recordings
 from ironlaw.results import DeviceProfile, RooflineMeasurement, StepMeasurement
@@ -42,3 +44,27 @@ def test_every_recorded_result_can_be_read_by_a_person(name: str) -> None:
             assert "at the peak" in shown
         if entry.kind == "roofline":
             assert "of its roof" in shown
+
+
+def test_every_recorded_file_says_where_when_and_with_what_it_was_made() -> None:
+    for name in recordings.names():
+        index = recordings.index(name)
+        for instrument, entry in index.instruments.items():
+            data = recordings.load(name, instrument).to_json()
+            assert data.get("device") or data["name"] == index.device, instrument
+            assert data["versions"]["torch"] == entry.versions["torch"], instrument
+            assert data["measured_on"][:10] == entry.measured_on[:10], instrument
+
+
+@pytest.mark.parametrize("name", recordings.names())
+def test_a_recorded_profile_keeps_the_samples_behind_every_rate(name: str) -> None:
+    device = recordings.load(name, "device")
+    assert isinstance(device, DeviceProfile)
+    assert device.launch_seconds == pytest.approx(
+        statistics.median(device.samples["launch"]), rel=1e-4)
+    assert min(device.samples["copy"]) > 0
+    for rate in device.matmul.values():
+        for product, reached in rate.by_size.items():
+            sizes = [int(n) for n in product.split("x")]
+            m, k, n = sizes if len(sizes) == 3 else sizes * 3
+            assert 2 * m * k * n / min(rate.samples[product]) == pytest.approx(reached, rel=1e-4)
