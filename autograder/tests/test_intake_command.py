@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from handed_in import archive
+from handed_in import archive, notebook
 from ironlaw_autograder.build.lab_source import Lab
 from ironlaw_autograder.cli import main
+from ironlaw_autograder.commands import _taking
 from ironlaw_autograder.course import Course
 from ironlaw_autograder.grading.adapter import Classroom
+from ironlaw_autograder.intake import late
 from ironlaw_autograder.simulate.submissions import Desk
 
 CLASS = """Student,ID,SIS User ID,SIS Login ID,Section,Submitted
@@ -71,7 +76,9 @@ def test_a_canvas_download_from_archive_to_table_and_again(
     assert main(words) == 0
     said = capsys.readouterr()
     assert "as the last time; --due none takes it back" in said.err
-    assert "changed" not in said.out
+    assert "no points changed since the last time" in said.out
+    assert " kept  " in said.err
+    assert not (out / "grades-changes.csv").exists()
     assert {who: row["score"] for who, row in rows(out).items()} == {
         who: row["score"] for who, row in found.items()}
 
@@ -84,6 +91,47 @@ def test_a_canvas_download_from_archive_to_table_and_again(
     assert package.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {
         "download.zip", "class.csv", "more.csv", "download-graded"}
+
+
+def test_a_worksheet_without_zones_makes_nobody_late_who_was_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a server in another zone, and when the flags are forgotten the next time."""
+    (tmp_path / "list.csv").write_text('id,submitted\nada,"1 October 2026, 10:00 PM"\n',
+                                       encoding="utf-8")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    try:
+        parser = argparse.ArgumentParser()
+        _taking.add_flags(parser)
+        words = ["--roster", str(tmp_path / "list.csv")]
+        first = _taking.taking(parser.parse_args([*words, *DUE]), tmp_path)
+        late.write(tmp_path, first.dates, 20.0)
+        again = _taking.taking(parser.parse_args(words), tmp_path)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    for taking in (first, again):
+        assert taking.roster is not None
+        (ada,) = taking.roster.students
+        assert ada.submitted == datetime(2026, 10, 1, 20, tzinfo=UTC)
+        assert "in that of the due date" in taking.roster.said[0]
+
+
+def test_a_folder_without_one_notebook_that_can_be_read_names_what_is_wrong_with_it(
+    course: Course, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "ada.ipynb").write_text('{"cells": [', encoding="utf-8")
+    words = ["grade", str(tmp_path / "class"), "--root", str(course.root)]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "where one notebook at least can be read" in said
+    assert "ada.ipynb: the file is cut off or damaged" in said
+    (tmp_path / "class" / "bob.ipynb").write_bytes(notebook())
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "name it with --lab. Not read: ada.ipynb: the file is cut off" in said
 
 
 @pytest.mark.parametrize(("words", "said"), [

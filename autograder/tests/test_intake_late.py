@@ -54,6 +54,7 @@ def test_a_time_without_a_zone_is_this_machines_and_that_is_said(in_hanoi: None)
 @pytest.mark.parametrize(("due", "late", "argument"), [
     ("2026-10-01", None, "due"), ("1.10.2026", None, "due"), ("tomorrow", None, "due"),
     ("01/10/2026 23:59", None, "due"), ("2026-10-01 23:59 XYZ", None, "due"), ("", None, "due"),
+    ("2026-02-30T23:59Z", None, "due"), ("20261301", None, "due"),
     (None, "2", "late"), ("2026-10-01T23:59Z", "-1", "late"), ("2026-10-01T23:59Z", "101%", "late"),
     ("2026-10-01T23:59Z", "two", "late"), ("2026-10-01T23:59Z", "nan", "late"),
 ])
@@ -63,6 +64,30 @@ def test_what_can_be_meant_in_two_ways_or_none_is_refused(
     with pytest.raises(InputError) as caught:
         Dates.read(due, None, late)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("text", ["2026-13-01", "2026-02-30", "2026-13-01T23:59+02:00"])
+def test_a_day_that_no_calendar_has_is_told_as_that(text: str) -> None:
+    with pytest.raises(InputError, match="That date does not exist"):
+        Dates.read(text)
+    with pytest.raises(InputError, match="Add the hour"):
+        Dates.read("2028-02-29")
+
+
+def test_extensions_with_other_columns_are_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "extensions.csv"
+    for head in ("name,points", "id,points", "name,due", "login"):
+        file.write_text(f"{head}\nada,2\n", encoding="utf-8")
+        with pytest.raises(InputError, match="under one of id, student, student id") as caught:
+            Dates.read("2026-10-01T23:59+02:00", file)
+        assert caught.value.value == head.split(",")
+
+
+def test_blackboards_times_are_in_the_zone_of_the_due_date(tmp_path: Path, in_hanoi: None) -> None:
+    tree(tmp_path, {"Lab 1_ada_attempt_2026-10-01-22-00-00_lab.ipynb": notebook()})
+    found = Taking(dates=Dates.read("2026-10-01T23:59+02:00")).collect(tmp_path, [])
+    assert [c.name.submitted for c in found.candidates] == [datetime(2026, 10, 1, 20, tzinfo=UTC)]
+    assert "zone of the due date, such as 2026-10-01T22:00:00+02:00" in found.said[-1]
 
 
 def test_extensions_are_by_any_id_and_never_shorten(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -108,6 +108,21 @@ def test_moodles_worksheet_tells_when_each_was_handed_in(tmp_path: Path) -> None
     found = taken(tree(tmp_path / "class", {name: notebook()}), known)
     assert found["ada@example.org"].submitted == datetime(2026, 9, 30, 21, 41).astimezone()
     assert found["grace@example.org"].submitted is None
+
+
+def test_hand_in_times_without_a_zone_are_in_that_of_the_due_date_and_that_is_said(
+    tmp_path: Path
+) -> None:
+    zone = timezone(timedelta(hours=-9, minutes=-30))  # hardly this machine's
+    path = tmp_path / "list.csv"
+    path.write_text("id,submitted\nada,\"30 September 2026, 9:41 PM\"\nbob,2026-09-30T10:00Z\n",
+                    encoding="utf-8")
+    known = roster.read(path, zone)
+    assert [s.submitted for s in known.students] == [
+        datetime(2026, 10, 1, 7, 11, tzinfo=UTC), datetime(2026, 9, 30, 10, tzinfo=UTC)]
+    assert known.said == ("list.csv: hand-in times without a zone were read in that of the due "
+                          "date, such as 2026-09-30T21:41:00-09:30",)
+    assert "in the zone of this machine, such as 2026-09-30T21:41" in roster.read(path).said[0]
 
 
 def test_a_time_that_cannot_be_read_counts_as_unknown_and_is_said(tmp_path: Path) -> None:

@@ -161,6 +161,21 @@ def test_a_corrected_test_regrades_old_work_and_says_whose_points_changed(
         ("ada", "check-double", "0", "2"), ("ada", "in all", "0", "2")]
 
 
+def test_a_mark_that_a_person_gave_is_the_reason_and_without_a_change_no_table_stays(
+    tmp_path: Path
+) -> None:
+    waits = Score("explain", None, 2.0, "Waits for a person to mark it.")
+    old = Result("ada", "ada.ipynb", 0.0, 2.0, 2.0, [waits])
+    now = Result("ada", "ada.ipynb", 1.5, 2.0, 0.0, [waits], marked={"explain": 1.5})
+    before = ("lab", {"ada": old.to_json()})
+    assert [str(c) for c in changes.write(tmp_path, before, "lab", [now]) or ()] == [
+        "ada: explain to be marked -> 1.5 (marked by a person)", "ada: in all 0 -> 1.5"]
+    assert (tmp_path / changes.FILE).exists()
+    assert changes.write(tmp_path, ("lab", {"ada": now.to_json()}), "lab", [now]) == []
+    assert not (tmp_path / changes.FILE).exists()
+    assert changes.write(tmp_path, None, "lab", [now]) is None
+
+
 @pytest.mark.sandbox
 def test_a_question_that_the_old_version_did_not_have_waits_for_a_person(
     course: Course, tmp_path: Path

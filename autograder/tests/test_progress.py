@@ -55,6 +55,12 @@ def test_a_terminal_gets_a_bar_with_the_time_that_is_left_and_the_unusual_by_nam
     assert "ada" not in said  # a lost point is nothing unusual
 
 
+def test_what_was_judged_in_an_earlier_run_shows_no_time() -> None:
+    assert line(1, 2, result("ada", kept=True)) == (
+        "   1/2  ada                         16/20     kept  mfu: mfu(1) is 2.")
+    assert "kept" not in result("ada", kept=True).to_json()
+
+
 def test_a_long_remark_is_cut_and_an_ordinary_result_has_none() -> None:
     assert line(1, 9, result("ada", problem="x" * 300)).endswith("x...")
     assert len(line(1, 9, result("ada", problem="x" * 300))) < 170

@@ -36,9 +36,11 @@ def taking(args: argparse.Namespace, out: Path) -> Taking:
     """
     kept = out / roster.FILE
     file = args.roster or (kept if kept.is_file() else None)
-    found = roster.read(file) if file else None
     if args.due is None and args.extensions is None and args.late is None:
         dates = Dates.remembered(out)
     else:
         dates = Dates.read(args.due if args.due != "none" else None, args.extensions, args.late)
+    # Platforms write the times of their own place, and so do people: the one of the due date.
+    zone = dates.due.tzinfo if dates.due else None
+    found = roster.read(file, zone) if file else None
     return Taking(found, args.attempt, args.file_times, dates)

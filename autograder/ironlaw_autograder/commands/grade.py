@@ -81,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     waiting = sum(1 for result in results if result.waiting)
     print(f"\n{lab.name}: {len(results)} graded, {waiting} with answers that wait for a person")
     print(f"table     {out / 'grades.csv'}\nfeedback  {out / 'feedback'}")
-    if changed:
+    if changed == []:
+        print("no points changed since the last time")
+    elif changed:
         print(f"changed   {out / changes.FILE}")
         for change in changed[:_SHOWN]:
             print(f"          {change}")

@@ -17,6 +17,7 @@ from .grade import Result
 
 FILE = "grades-changes.csv"
 _TOTAL = "in all"
+_BY_HAND = "marked by a person"
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,17 @@ def previous(out: Path) -> Before | None:
         return None
 
 
-def write(out: Path, before: Before | None, lab: str, results: list[Result]) -> list[Change]:
-    """Write the table of changes beside the grades, and give them; no table without a before."""
-    if before is None or before[0] != lab:
+def write(out: Path, before: Before | None, lab: str,
+          results: list[Result]) -> list[Change] | None:
+    """Write the table of changes beside the grades, and give them; None: nothing to compare with.
+
+    Without a change there is no table, nor one of an earlier run.
+    """
+    found = None if before is None or before[0] != lab else between(before[1], results)
+    if found:
+        notebook.write_if_changed(out / FILE, to_csv(found))
+    else:
         (out / FILE).unlink(missing_ok=True)
-        return []
-    found = between(before[1], results)
-    notebook.write_if_changed(out / FILE, to_csv(found))
     return found
 
 
@@ -73,8 +78,9 @@ def between(before: Mapping[str, Mapping[str, Any]], results: Iterable[Result]) 
         for score in result.questions:
             name, now = score.grade_id, result.marked.get(score.grade_id, score.points)
             if name in points and points[name] != now:
+                reason = _BY_HAND if name in result.marked else score.message
                 found.append(Change(result.student, name, points[name], now,
-                                    " ".join(score.message.split())))
+                                    " ".join(reason.split())))
         if old.get("score") != result.score:
             found.append(Change(result.student, _TOTAL, old.get("score"), result.score,
                                 result.problem))

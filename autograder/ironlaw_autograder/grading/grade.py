@@ -35,7 +35,7 @@ class Result:
     """What one student gets. `waiting` are the points that a person still has to give, and
     `marked` those that one gave, by question. `penalty` has been taken off `score` for
     lateness. `notes` say for the instructor how the work came in; a file that nobody can be
-    named for has no `student`."""
+    named for has no `student`. `kept`: it was judged in an earlier run, which took `seconds`."""
 
     student: str
     file: str
@@ -51,10 +51,11 @@ class Result:
     penalty: float = 0.0
     notes: list[str] = field(default_factory=list)
     submitted: str = ""
+    kept: bool = field(default=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values, the same whether they were judged now or kept."""
+        return {name: value for name, value in asdict(self).items() if name != "kept"}
 
 
 def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | None = None,
@@ -162,7 +163,7 @@ class _Grading:
         """Write one outcome into the gradebook, in a transaction of its own, and into the
         journal first when it is new; `again`, if it is there already."""
         result = self._blank(submission)
-        result.problem = outcome.problem
+        result.problem, result.kept = outcome.problem, not new
         result.questions, result.restored = outcome.scores, outcome.restored
         result.events, result.seconds = list(outcome.events), outcome.seconds
         with _named(result), self._room.sitting():

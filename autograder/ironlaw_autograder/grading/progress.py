@@ -56,8 +56,9 @@ def line(place: int, total: int, result: Result) -> str:
     passed = "waits for a person" if result.waiting else "all questions passed"
     said = tables.remarks(result) or passed
     who = result.student or result.file
+    took = "kept" if result.kept else f"{result.seconds:5.1f} s"
     return (f"{place:>4}/{total}  {who:<24} {result.score:>5g}/{result.maximum:g}  "
-            f"{result.seconds:5.1f} s  {_short(said)}")
+            f"{took:>7}  {_short(said)}")
 
 
 def unusual(result: Result) -> str:

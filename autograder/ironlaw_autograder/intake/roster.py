@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 from ironlaw.errors import InputError
@@ -90,13 +90,17 @@ class Roster:
         return self._by_name.get(name_key(text)) if name_key(text) else None
 
 
-def read(path: Path) -> Roster:
-    """The class list in a CSV file; `InputError` names what is missing or double."""
+def read(path: Path, zone: tzinfo | None = None) -> Roster:
+    """The class list in a CSV file; `InputError` names what is missing or double.
+
+    A time of handing in that names no zone is in `zone`, or in this machine's for None.
+    """
     rows = tables.read(path, "roster")
     head = list(rows[0]) if rows else []
     canvas = set(head) >= _CANVAS
     students, said = [], []
     unread = 0
+    assumed: list[datetime] = []
     for place, row in enumerate(rows, start=2):
         cells = _canvas(row) if canvas else _plain(row)
         if cells["name"].casefold() in _NO_PERSON:
@@ -105,7 +109,8 @@ def read(path: Path) -> Roster:
         if not who:
             said.append(f"{path.name}, line {place}: no id of any kind; left out")
             continue
-        submitted = times.handed_in(cells["submitted"]) if cells["submitted"] else None
+        submitted, zoneless = times.handed_in(cells["submitted"], zone)
+        assumed += [submitted] if submitted and zoneless else []
         unread += bool(re.search(r"\d", cells["submitted"])) and submitted is None
         students.append(Enrolled(student_name(who), cells["login"], cells["email"],
                                  cells["number"], cells["lms"], cells["name"], cells["first"],
@@ -115,6 +120,10 @@ def read(path: Path) -> Roster:
                          "email, SIS Login ID, Email address or ID number")
     if unread:
         said.append(f"{path.name}: {unread} hand-in times could not be read and count as unknown")
+    if assumed:
+        said.append(f"{path.name}: hand-in times without a zone were read in "
+                    f"{'that of the due date' if zone else 'the zone of this machine'}, "
+                    f"such as {assumed[0].isoformat()}")
     return _indexed(students, said, path.read_text(encoding="utf-8"))
 
 

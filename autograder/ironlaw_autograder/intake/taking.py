@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from pathlib import Path
 
 from ironlaw.errors import InputError
@@ -13,13 +14,14 @@ from ..build.lab_source import Lab, label
 from ..build.stamp import Stamp
 from ..course import Course
 from . import versions
-from .collect import Collection, collect
+from .collect import Candidate, Collection, collect
 from .late import Dates
 from .roster import Roster
 from .settle import Submission, settle
 
 # A second lab with at least this share of the notebooks is no slip of a student's.
 _ANOTHER_LAB = 0.1
+_SHOWN = 5  # files that could not be read, in a message
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Taking:
 
     def collect(self, path: Path, labs: list[Lab]) -> Collection:
         """Everything under `path`."""
-        return collect(path, [lab.name for lab in labs], self.roster)
+        found = collect(path, [lab.name for lab in labs], self.roster)
+        zone = self.dates.due.tzinfo if self.dates.due else None
+        return found if zone is None else _in_zone(found, zone)
 
     def settle(self, found: Collection, lab: Lab) -> list[Submission]:
         """One submission of `lab` for each student."""
@@ -68,8 +72,15 @@ def which(known: list[Lab], name: str | None, found: Collection) -> Lab:
         if best and shared[best]:
             votes[best] += 1
     if not votes:
+        unread = [f"{c.shown}: {c.problem}" for c in found.candidates if c.problem]
+        listed = "; ".join(unread[:_SHOWN]) + (
+            f"; and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else "")
+        if unread and not any(c.notebook is not None for c in found.candidates):
+            raise InputError("path", str(found.path), "where one notebook at least can be read",
+                             f"{listed}. --lab NAME takes them in as they are.")
         raise InputError("lab", name, "one of " + ", ".join(map(repr, by_name)),
-                         "No notebook shows which lab it belongs to: name it with --lab.")
+                         "No notebook shows which lab it belongs to: name it with --lab."
+                         + (f" Not read: {listed}." if listed else ""))
     (first, most), *others = votes.most_common(2)
     if others and others[0][1] >= _ANOTHER_LAB * most:
         listed = ", ".join(f"{lab!r} ({count} notebooks)" for lab, count in votes.most_common())
@@ -98,6 +109,21 @@ def _other_salt(found: Stamp, now: Stamp) -> str:
         return ""
     return (f"its figures were drawn from the salt {mine!r}, and are judged by this class's, "
             f"{ours!r}: a notebook of another class or year")
+
+
+def _in_zone(found: Collection, zone: tzinfo) -> Collection:
+    """The times in Blackboard's names, which tell no zone, in `zone` instead of this machine's."""
+    def moved(candidate: Candidate) -> Candidate:
+        name = candidate.name
+        if name.platform != "Blackboard" or name.submitted is None:
+            return candidate
+        return replace(candidate, name=replace(name, submitted=name.submitted.replace(tzinfo=zone)))
+
+    candidates = tuple(map(moved, found.candidates))
+    said = next((f"Blackboard's times were read in the zone of the due date, such as "
+                 f"{c.name.submitted.isoformat()}" for c in candidates
+                 if c.name.platform == "Blackboard" and c.name.submitted), "")
+    return replace(found, candidates=candidates, said=(*found.said, *([said] if said else [])))
 
 
 def _graded(lab: Lab) -> set[str]:

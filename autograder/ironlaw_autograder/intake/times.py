@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from dateutil import parser
@@ -16,6 +16,7 @@ from .spelling import key
 
 _WHO = ("id", "student", "student id", "login", "username", "email", "e-mail", "email address")
 _YEAR_FIRST = re.compile(r"\s*\d{4}\D")  # then the month follows, everywhere
+_ISO_DAY = re.compile(r"\s*(\d{4})-?(\d\d)-?(\d\d)(?!\d)")
 _DAY_ALONE = re.compile(r"\s*\d{4}-?\d\d-?\d\d\s*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}\s*")
 
 
@@ -26,6 +27,8 @@ def read(argument: str, text: str) -> tuple[datetime, str]:
     refused: its first minute is not what anybody means.
     """
     shape = "a day, an hour and a zone, such as 2026-10-01T23:59+02:00"
+    if _no_such_day(text):
+        raise InputError(argument, text, shape, "That date does not exist: correct month or day.")
     if _DAY_ALONE.fullmatch(text):
         raise InputError(argument, text, shape, "Add the hour: a day alone has twenty-four.")
     found = _parsed(text)
@@ -37,10 +40,16 @@ def read(argument: str, text: str) -> tuple[datetime, str]:
     return local, f"{argument} {text} was read as {local.isoformat()}, the zone of this machine"
 
 
-def handed_in(text: str) -> datetime | None:
-    """A hand-in time from a platform's table, without a zone in this machine's; None: unread."""
+def handed_in(text: str, zone: tzinfo | None = None) -> tuple[datetime | None, bool]:
+    """A hand-in time from a platform's table, and whether its zone had to be assumed.
+
+    Without a zone of its own it is in `zone`, or in this machine's for None. No time: unread.
+    """
     found = _parsed(text)
-    return None if found is None or _DAY_ALONE.fullmatch(text) else found.astimezone()
+    if found is None or _DAY_ALONE.fullmatch(text):
+        return None, False
+    assumed = found.tzinfo is None
+    return (found.replace(tzinfo=zone) if assumed and zone else found.astimezone()), assumed
 
 
 def of_nbgrader(text: str) -> datetime | None:
@@ -68,6 +77,11 @@ def extensions(path: Path, due: datetime) -> tuple[dict[str, timedelta], list[st
     found: dict[str, timedelta] = {}
     said: list[str] = []
     rows = tables.read(path, "extensions")
+    head = list(rows[0]) if rows else []
+    if rows and not ("due" in head and set(head) & set(_WHO)):
+        raise InputError("extensions", head, "a table with a student's id under one of "
+                         f"{', '.join(_WHO)}, and a time under due",
+                         "Correct the line of column names.")
     for place, row in enumerate(rows, start=2):
         where = f"{path.name}, line {place}"
         who = next((row[name] for name in _WHO if row.get(name)), "")
@@ -95,6 +109,15 @@ def span(seconds: float) -> str:
     minutes = int(seconds // 60)
     parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "under a minute"
+
+
+def _no_such_day(text: str) -> bool:
+    """Whether `text` begins with year, month and day in figures, and no calendar has that day."""
+    found = _ISO_DAY.match(text)
+    try:
+        return found is not None and not date(*map(int, found.groups()))
+    except ValueError:
+        return True
 
 
 def _parsed(text: str) -> datetime | None:
