@@ -223,7 +223,7 @@ def test_grading_names_a_bad_database_before_it_judges(
     assert main(["grade", str(handed_in), "--out", str(tmp_path / "out"), "--root", str(ROOT),
                  "--database", "postgresql://ada:secret@127.0.0.1:1/grades"]) == 2
     said = capsys.readouterr().err
-    assert "ada:***@127.0.0.1" in said
+    assert "postgresql://ada:***@127.0.0.1:1/grades" in said
     assert "secret" not in said
     assert not (tmp_path / "out").exists()
 
@@ -237,7 +237,7 @@ def test_a_server_that_has_gone_is_named_when_marking_goes_on(
     for words in (["feedback", str(tmp_path), "--root", str(ROOT)], ["mark", str(tmp_path)]):
         assert main(words) == 2
         said = capsys.readouterr().err
-        assert "ada@127.0.0.1:1/grades" in said
+        assert "postgresql://ada@127.0.0.1:1/grades" in said
         assert "Start the server" in said
 
 

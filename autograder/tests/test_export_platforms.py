@@ -13,6 +13,7 @@ from ironlaw_autograder.cli import main
 from ironlaw_autograder.exports import canvas, marks, moodle
 from ironlaw_autograder.exports.filling import Filled, Wishes
 from ironlaw_autograder.exports.marks import Book
+from ironlaw_autograder.intake import roster as rosters
 from ironlaw_autograder.intake.settle import NOTHING
 
 PUPILS = {
@@ -130,6 +131,31 @@ def test_a_roster_tells_who_is_who(out: Path, tmp_path: Path,
     made = (tmp_path / "to" / "canvas.csv").read_text(encoding="utf-8")
     assert lms_readers.canvas_import(made)["scores"][COLUMN]["7007"] == "6"
     assert "4 grades in the column" in capsys.readouterr().out
+
+
+def test_the_class_list_that_grade_kept_tells_who_is_who(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = gf.make(tmp_path / "class-graded", gf.empty_gradebook(tmp_path),
+                  {"dunya4": Pupil(problem=NOTHING, file="", in_gradebook=False)})
+    (out / rosters.FILE).write_text("id,email\ndunya4,yet@example.org\n", encoding="utf-8")
+    assert main(["export", str(out), "--absent-zero", "--moodle",
+                 str(write(tmp_path, MOODLE))]) == 0
+    said = capsys.readouterr().out
+    assert "handed in nothing, 0 points (1):\n    dunya4" in said
+    assert "1 grade in the column" in said
+    assert ",yet@example.org,,0,20.00," in (out / "exports" / "moodle.csv").read_text("utf-8")
+
+
+def test_a_canvas_file_without_this_lab_is_told_with_the_assignments_that_it_has(
+    book: Book, tmp_path: Path
+) -> None:
+    titles = [f"Week {week} ({week})" for week in range(1, 11)]
+    text = (f"Student,ID,SIS Login ID,Section,{','.join(titles)}\n"
+            "    Points Possible,,,," + ",".join(["20"] * 10) + "\n")
+    with pytest.raises(InputError) as told:
+        canvas.fill(book, write(tmp_path, text), Wishes())
+    assert f"Its assignments are: {'; '.join(titles[:8])}; and 2 more." in str(told.value)
 
 
 @pytest.mark.parametrize("column", [COLUMN, gf.LAB, "202"])

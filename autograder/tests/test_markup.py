@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ironlaw_autograder.grading import front, markup
+from ironlaw_autograder.grading.pages import FeedbackPage
 from ironlaw_autograder.grading.safe_copy import SafeCopy, SafePage
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import v4
@@ -145,3 +146,11 @@ def test_the_form_graders_policy_names_its_own_scripts_and_no_others() -> None:
     assert policy.count("sha256-") == 2
     assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
     assert page.index("Content-Security-Policy") < page.index("<script>")
+
+
+def test_a_feedback_page_shows_hints_open_and_without_what_was_hung_on_them() -> None:
+    page = FeedbackPage().markdown2html(
+        None, "<details ontoggle='x()'><summary>Hint</summary>Halve it.</details>\n\n`<details>`")
+    assert "<details open><summary>Hint</summary>Halve it.</details>" in page
+    assert "ontoggle" not in page
+    assert "&lt;details&gt;" in page

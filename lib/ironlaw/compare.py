@@ -148,8 +148,8 @@ def lay(
         row("floor_seconds", "step, nothing but products at the peak", "s", f"{work} / peak",
             floor, took, "All that the iron law puts into eta.",
             above, "" if floor else no_peak),
-        row("step_seconds", "step", "s", how, predicted, took, _step_words(measured, predicted),
-            off, reason),
+        row("step_seconds", "step", "s", how, predicted, took,
+            _step_words(measured, predicted, off), off, reason),
         row("tokens_per_second", "tokens per second", "1/s", "tokens / predicted step", rate,
             measured.tokens_per_second, same, reason=reason),
         row("mfu", "model FLOPs utilisation", "", "FLOP / (predicted step x peak)", share,
@@ -163,10 +163,13 @@ def lay(
             _memory_words(bytes_.moment, memory), split.of_memory(bytes_, memory) if memory else [],
             "" if memory else "Memory was not measured."),
     ]
+    # Another program may come and go: the parts were timed at another moment than the steps.
+    busy = [part.notes["busy"] for part in parts if "busy" in part.notes]
+    notes = {**({"busy": busy[0]} if busy else {}), **measured.notes}
     return Comparison(config=measured.config, device=measured.device, steps=steps,
                       peak_source=measured.peak.source if measured.peak else None, rows=rows,
                       parts=list(parts), memory=memory, reasons=dict(measured.reasons),
-                      notes=dict(measured.notes))
+                      notes=notes)
 
 
 def anchor_configs(config: RunConfig) -> tuple[RunConfig, RunConfig]:
@@ -264,12 +267,14 @@ def _memory_words(moment: str, memory: MemoryMeasurement | None) -> str:
     return f"Measured {by}. {at}"
 
 
-def _step_words(measured: StepMeasurement, predicted: float | None) -> str:
+def _step_words(measured: StepMeasurement, predicted: float | None,
+                parts: Sequence[Part]) -> str:
     if predicted is None:
         return ""
     off, spread = abs(measured.step_seconds - predicted), measured.spread_seconds
     if off <= spread:
-        return "Smaller than the spread between steps (interquartile): nothing to explain."
+        return ("Smaller than the spread between steps (interquartile): noise alone may explain it."
+                + (" Its parts are no surer." if parts else ""))
     return "Larger than the spread between steps: noise alone does not explain it."
 
 

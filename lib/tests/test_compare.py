@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -176,7 +177,7 @@ def test_noise_is_told_from_a_real_difference() -> None:
         return compare.lay(measurement(seconds=0.12, spread=spread),
                            anchors=anchors(0.02, 8e-5)).row("step_seconds").why
 
-    assert "nothing to explain" in words(0.05)
+    assert "noise alone may explain it" in words(0.05)
     assert "does not explain" in words(0.001)
 
 
@@ -375,6 +376,12 @@ def test_the_words_define_alpha_and_beta_and_name_the_attention() -> None:
     assert "flash attention, on Some CPU" in shown.splitlines()[0]
     sliced = compare.lay(measurement(CONFIG.replace(loss_rows=512, attention="materialised")))
     assert "materialised attention, loss in slices of 512 tokens, on" in str(sliced)
+
+
+def test_a_machine_that_was_busy_while_the_parts_were_timed_is_named() -> None:
+    parts = dataclasses.replace(parts_of(), notes={"busy": "Other programs were running."})
+    assert "Other programs were running." in str(compare.lay(measurement(), parts=[parts]))
+    assert "Other programs" not in str(compare.lay(measurement(), parts=[parts_of()]))
 
 
 def test_anchors_in_contradiction_leave_the_step_unpredicted(

@@ -11,6 +11,7 @@ import pytest
 import torch
 from ironlaw import cli, workspace
 from ironlaw.commands import _train_options, train
+from ironlaw.config import RunConfig
 from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.measure import device
 from ironlaw.results import DeviceProfile, MatmulRate, TrainingResult, load
@@ -113,6 +114,10 @@ def test_resuming_needs_neither_folder_nor_flags(
     assert again.losses == first.losses
     assert again.config == first.config
     assert again.checkpoint == first.checkpoint
+    assert again.tokens_per_second == pytest.approx(
+        RunConfig.from_json(first.config["run"]).tokens_per_step * 3 / first.seconds)
+    assert cli.main(["train", "--resume"]) == 0
+    assert "tokens/s (mean of the whole run)" in capsys.readouterr().out
 
 
 def test_on_a_cpu_the_quick_forms_are_chosen_unless_asked_otherwise(

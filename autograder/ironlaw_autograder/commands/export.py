@@ -32,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
                         help="fill in the grading worksheet that Moodle gave out")
     parser.add_argument("--roster", type=Path, metavar="ROSTER.csv",
                         help="the class list, with the ids by which the platform knows each "
-                        "student")
+                        "student (default: the one that `grade` was given)")
     parser.add_argument("--partial", action="store_true",
                         help="hand on totals that still wait for a person, as they stand")
     parser.add_argument("--scale", action="store_true",
@@ -53,8 +53,10 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("column", args.column, "given together with --canvas TEMPLATE.csv",
                          "Leave it out, or name Canvas's export with --canvas.")
     wishes = Wishes(args.partial, args.scale, args.absent_zero, args.ignore_case)
-    ids = rosters.read(args.roster).ids() if args.roster is not None else {}
     book = marks.read(args.out)
+    kept = args.out / rosters.FILE  # what `grade` was told about the class
+    file = args.roster or (kept if kept.is_file() else None)
+    ids = rosters.read(file).ids() if file is not None else {}
     to = args.to or args.out / "exports"
     # Everything is made before anything is written: a template that is refused leaves no
     # half of an export behind.

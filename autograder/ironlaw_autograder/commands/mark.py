@@ -116,7 +116,7 @@ def _give(book: Book, question: Question, answers: Sequence[Answer],
         return 0
     print(words.done(question, given, points, waiting))
     print(f"When you are done: ironlaw-autograder feedback {args.out} writes the students' pages "
-          "afresh, `grade` again the table.")
+          "afresh, `export` the tables to hand on; grades.csv follows when you `grade` again.")
     return 0
 
 

@@ -38,6 +38,7 @@ _TOTALS = re.compile("Current Score|Current Points|Current Grade|Final Score|Fin
 _ASSIGNMENT = re.compile(r"(.*)\s\((\d+)\)", re.DOTALL)
 _PASSED_OVER = re.compile(r"\s*(Muted|Manual Posting.*)?\s*", re.IGNORECASE)
 _TEST_STUDENTS = ("Student, Test", "Test Student")
+_LISTED = 8  # columns that a message names
 
 
 def fill(book: Book, template: Path, wishes: Wishes, *, column: str | None = None,
@@ -114,7 +115,6 @@ def _assignment(header: list[str], start: int, book: Book, column: str | None,
     """The place of the one column that is this lab's."""
     known = {at: found for at, name in enumerate(header) if at >= start
              and not _TOTALS.search(name) and (found := _ASSIGNMENT.fullmatch(name))}
-    listed = "; ".join(header[at] for at in known) or "none"
     if column is not None:
         wanted = [at for at, found in known.items()
                   if column in (header[at], found[1], found[2])]
@@ -133,5 +133,8 @@ def _assignment(header: list[str], start: int, book: Book, column: str | None,
     many = "Several columns" if wanted else "No column"
     meant = f"{many} of it could be meant." if column is not None else (
         f"{many} of it has the title {' or '.join(dict.fromkeys((book.lab, book.title)))}.")
-    raise InputError(argument, value, f"a file or column that names one assignment ({listed})",
-                     f"{meant} Name the column with --column 'TITLE (ID)' or its ID.")
+    listed = "; ".join([header[at] for at in known][:_LISTED])
+    more = f"; and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    raise InputError(argument, value, "a file or column that names one assignment",
+                     f"{meant} Its assignments are: {listed}{more}. "
+                     "Name the column with --column 'TITLE (ID)' or its ID.")

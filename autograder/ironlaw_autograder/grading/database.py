@@ -23,6 +23,7 @@ COURSE = "ironlaw"  # what nbgrader's table of courses calls this one
 _FILE = "database.json"
 _CONNECT_SECONDS = 10
 _DRIVERS = ("psycopg", "psycopg2")
+_USUAL = "postgresql+psycopg"
 _SECRET_WORDS = ("password", "sslpassword")
 # What the server or its client says, and what the reader can do about it.
 _CAUSES = (
@@ -72,7 +73,7 @@ def check(given: str) -> str:
             _require_room(connection, url)
     except SQLAlchemyError as problem:
         reason = _in_a_line(str(getattr(problem, "orig", None) or problem))
-        raise InputError("database", shown(url), "a database that accepts this user",
+        raise InputError("database", shown(given), "a database that accepts this user",
                          f"The answer was: {reason}. {_advice(reason)}") from None
     finally:
         engine.dispose()
@@ -115,13 +116,18 @@ def reachable(root: Path) -> str:
 
 
 def shown(url: URL | str) -> str:
-    """A URL for messages and logs: every password in it is replaced by stars."""
+    """A URL for messages and logs, as people write it: every password is replaced by stars.
+
+    The driver that a bare `postgresql://` means is left out.
+    """
     try:
         url = make_url(url)
     except (ArgumentError, ValueError):
         hidden = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", str(url))
         return re.sub(rf"\b({'|'.join(_SECRET_WORDS)})=[^&]*", r"\1=***", hidden)
     starred = {word: "***" for word in _SECRET_WORDS if word in url.query}
+    if url.drivername == _USUAL:
+        url = url.set(drivername="postgresql")
     return url.update_query_dict(starred).render_as_string(hide_password=True)
 
 
@@ -139,7 +145,7 @@ def _parsed(given: str) -> URL:
     if backend != "postgresql":
         raise InputError("database", shown(url), ALLOWED)
     if "+" not in url.drivername:  # what a bare name means changes between SQLAlchemy's versions
-        url = url.set(drivername="postgresql+psycopg")
+        url = url.set(drivername=_USUAL)
     if url.get_driver_name() not in _DRIVERS:
         raise InputError("database", shown(url), "postgresql:// or postgresql+psycopg2://",
                          "Leave the driver's name out: psycopg is used then.")

@@ -51,8 +51,8 @@ class FeedbackPage(QuickHTMLExporter):
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
-        """Markdown as cleaned HTML."""
-        return markup.rendered(source)
+        """Markdown as cleaned HTML, every hint open: a page may be printed."""
+        return markup.rendered(source).replace("<details>", "<details open>")
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
         """The page, with named contents."""

@@ -153,12 +153,13 @@ def _given(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
 def _summary(result: TrainingResult, out: Path) -> str:
     lately = [loss for _, loss in result.losses[-20:]]
     held = result.validation_loss
+    kind = "mean of the whole run" if "tokens_per_second" in result.notes else "median"
     lines = [
         "",
         f"Loss          {result.losses[0][1]:.3f} at first, {statistics.fmean(lately):.3f} over "
         f"the last {len(lately)} of {result.steps} steps"
         + (f", {held:.3f} on text never trained on" if held is not None else ""),
-        f"Speed         {significant(result.tokens_per_second)} tokens/s (median), "
+        f"Speed         {significant(result.tokens_per_second)} tokens/s ({kind}), "
         f"{duration(result.seconds)} in all, {result.threads} CPU threads",
     ]
     if result.mfu is not None and result.peak is not None:

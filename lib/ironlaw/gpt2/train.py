@@ -202,7 +202,8 @@ class Trainer:
         """What the run came to, `saved` being its checkpoint.
 
         `seconds` is time spent in steps, without saving and start-up; `tokens_per_second`
-        the median over windows of steps after the first two. MFU needs a peak, which is
+        the median over windows of steps after the first two, or, where none was timed (a
+        finished run that was resumed), all tokens over all `seconds`. MFU needs a peak, which is
         not known here.
         """
         settings = self.settings
@@ -222,6 +223,8 @@ class Trainer:
             notes={"corpus": f"{self.corpus.documents} documents, {self.corpus.text_bytes} bytes, "
                              f"{len(self.corpus.train)} tokens to train on, "
                              f"{len(self.corpus.validation)} held back",
+                   **({} if rates else {"tokens_per_second": "No window of steps was timed now: "
+                                        "all tokens over all seconds in steps."}),
                    **({"rewinds": self.watch.note()} if settings.rewinds else {}),
                    **({"compile": self.train_step.not_compiled}
                       if self.train_step.not_compiled else {})},

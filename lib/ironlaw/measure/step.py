@@ -75,14 +75,16 @@ def measure_steps(
     here = find(device)
     work = [flops.count(config) for config in configs]
     target = here.torch_device
+    share = timing.processor_share()
     with timing.on(target), matmul.exact_float32_products(target) as mode:
         samples, parameters, form = _timed(configs, target, steps, warmup, seed, progress,
                                            pad_vocab=pad_vocab, compile=compile)
         _release(target)
         dtypes = dtypes_used(configs[0].precision, target)
     peak, no_peak = peak_for(here, profile, dtypes)
+    share = min(share, timing.processor_share())  # others may come or go during the steps
     notes = {
-        **host.circumstances(here.threads, timing.processor_share()),
+        **host.circumstances(here.threads, share),
         "timing": f"{steps} steps after {warmup} of warm-up on {here.type}, {here.threads} CPU "
                   "threads" + (", stamped by the GPU." if here.type == "cuda" else
                                ", the device idle at both ends of each."),
