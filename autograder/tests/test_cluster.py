@@ -26,12 +26,15 @@ from ironlaw_autograder.simulate.submissions import Desk
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a worker that cannot survive one submission does.
+# It dies a moment late, when what it judged before has reached the scheduler: otherwise chance
+# would decide how much came back.
 POISON = """
-import os, signal
+import os, signal, time
 from ironlaw_autograder.grading.work import Worker
 
 def grade(self, task, safe=Worker.grade):
     if task.student in {names!r}:
+        time.sleep(1.5)
         os.kill(os.getpid(), signal.SIGKILL)
     return safe(self, task)
 
