@@ -33,7 +33,7 @@ lab: env-labs
 
 # pytest comes last, so that its closing line closes the run.
 test: env-dev lint derived
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=15 $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=15 $(ARGS)
 
 lint: env-dev
 	@$(BIN)/ruff check .

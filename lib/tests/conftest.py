@@ -53,27 +53,13 @@ def text(tmp_path: Path) -> Path:
     return file
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip, in plain words, what this machine cannot run; share the rest out among workers."""
-    if config.pluginmanager.has_plugin("xdist"):
-        _share_out(items)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, in plain words, what this machine cannot run."""
     for marker, obstacle in (("browser", no_chromium), ("sandbox", no_sandbox)):
         marked = [item for item in items if item.get_closest_marker(marker)]
         if marked and (why := obstacle()):
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=why))
-
-
-def _share_out(items: list[pytest.Item]) -> None:
-    """Groups for `pytest -n 2 --dist loadgroup`: what one file's tests share is made once.
-
-    All browser tests go to one worker, and first: two browsers at a time would starve each
-    other on two cores, and they take longest.
-    """
-    for item in items:
-        browser = item.get_closest_marker("browser") is not None
-        item.add_marker(pytest.mark.xdist_group("browser" if browser else item.path.name))
-    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
 
 
 @functools.cache
