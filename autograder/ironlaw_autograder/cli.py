@@ -49,10 +49,12 @@ def _skip_grammar() -> None:
     """Spare a second at the start: jsonschema, when imported, builds a parser for the syntax of
     web addresses if it finds one, and checking a notebook against its schema never asks for it.
     """
-    if "jsonschema" not in sys.modules:
-        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # "not found"
-        importlib.import_module("jsonschema")
-        del sys.modules["rfc3987_syntax"]
+    if not {"jsonschema", "rfc3987_syntax"} & sys.modules.keys():
+        sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # "not found"
+        try:
+            importlib.import_module("jsonschema")
+        finally:
+            del sys.modules["rfc3987_syntax"]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from ironlaw_autograder.simulate.submissions import Desk
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "lib" / "tests"))  # `lab_browser`, for tests in a real JupyterLab
 QUICK = Limits(cell_seconds=4.0, call_seconds=2.0, grace_seconds=1.0)
+STRICT = Limits(cell_seconds=2.5, call_seconds=1.0, grace_seconds=0.4)
 
 
 @pytest.fixture(scope="session")
@@ -44,9 +45,19 @@ def marking(lab_01: Lab) -> Marking:
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """One isolated engine for the session; tests that use it carry the mark `sandbox`."""
+    yield from _isolated(QUICK)
+
+
+@pytest.fixture(scope="session")
+def strict() -> Iterator[Engine]:
+    """Another, whose limits bite sooner."""
+    yield from _isolated(STRICT)
+
+
+def _isolated(limits: Limits) -> Iterator[Engine]:
     why = sandbox.problem()
     if why is not None:
         pytest.skip(why)
-    made = Engine(QUICK)
+    made = Engine(limits)
     yield made
     made.close()

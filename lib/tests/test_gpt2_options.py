@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,9 @@ from ironlaw.gpt2.sample import sample
 from ironlaw.gpt2.settings import TrainSettings
 from ironlaw.gpt2.step import TrainingStep, build, random_batches
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TINY = RunConfig(layers=2, width=32, heads=2, vocab=300, batch=4, seq=24)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small only wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def built(config: RunConfig = TINY, **options: object) -> TrainingStep:
@@ -241,14 +234,6 @@ def test_a_run_says_once_that_the_compiler_failed_and_its_result_keeps_it(
         "Steps run as they stand."]
     assert found.notes["compile"].startswith("torch.compile failed")
     assert len(found.losses) == 3
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    file = tmp_path / "text.txt"
-    file.write_text("".join(f"{i} green bottles on wall {i % 9}\n" for i in range(2000)),
-                    encoding="utf-8")
-    return file
 
 
 def test_the_options_reach_a_run_and_its_checkpoint(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -80,15 +80,6 @@ def test_a_step_is_measured_whole() -> None:
     assert StepMeasurement.from_json(json.dumps(found.to_json())) == found
     assert "tokens/s" in str(found)
     assert "MFU not had: why" in str(dataclasses.replace(found, mfu=None, reasons={"mfu": "why"}))
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """One thread: two that wait for each other on a busy machine make any rate possible."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,14 +18,7 @@ from ironlaw.gpt2.settings import LEARNING_RATES, TrainSettings
 from ironlaw.gpt2.train import Progress
 from ironlaw.transformer import MODELS, Shape
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small only wait for each other's threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_the_rate_rises_linearly_then_falls_on_a_cosine_to_a_tenth() -> None:
