@@ -55,7 +55,7 @@ def test_a_gpu_gets_the_full_model_its_allocator_and_most_of_its_memory(
         return kept.sweep
 
     monkeypatch.setattr("ironlaw.measure.device.find", lambda: here)
-    monkeypatch.setattr("ironlaw.measure.device.supports", lambda device, dtype: "emulated")
+    monkeypatch.setattr("ironlaw.measure.device.obstacle", lambda device, dtype: "emulated")
     monkeypatch.setattr(memory, "on_device", counted)
     monkeypatch.setattr(memory, "trace", counted)
     monkeypatch.setattr(memory, "sweep", swept)

@@ -50,10 +50,10 @@ def test_a_mac_without_bfloat16_says_so_instead_of_failing(
         return real(*size, dtype=more.get("dtype"))
 
     monkeypatch.setattr(torch, "zeros", zeros)
-    said = device.supports(MPS, "bf16")
+    said = device.obstacle(MPS, "bf16")
     assert "BF16" in said
     assert "more" not in said
-    assert device.supports(MPS, "fp16") == device.supports(MPS, "fp32") == ""
+    assert device.obstacle(MPS, "fp16") == device.obstacle(MPS, "fp32") == ""
 
 
 def test_no_value_reaches_a_mac_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_tf32_that_is_forced_or_forbidden_from_outside_is_noticed(
         monkeypatch: pytest.MonkeyPatch, exact: bool, noted: str) -> None:
     monkeypatch.setattr(matmul, "float32_is_exact", lambda where: exact)
     monkeypatch.setattr(matmul, "_samples", lambda product, *_: [product.flops / 1e12])
-    monkeypatch.setattr(calibration, "supports", lambda where, dtype: "")
+    monkeypatch.setattr(calibration, "obstacle", lambda where, dtype: "")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     found = calibration.calibrate(GPU, ["fp32", "tf32"], 0.5)
     assert {k for k in found.notes if k in ("matmul.fp32", "matmul.tf32")} == {noted}
@@ -142,7 +142,7 @@ def test_macs_and_cpus_say_whose_memory_figures_these_are(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("supported", "usual"), [(True, "bf16"), (False, "fp16")])
 def test_where_bfloat16_is_emulated_instruments_take_float16(
         monkeypatch: pytest.MonkeyPatch, supported: bool, usual: str) -> None:
-    monkeypatch.setattr(device, "supports", lambda where, dtype: "" if supported else "emulated")
+    monkeypatch.setattr(device, "obstacle", lambda where, dtype: "" if supported else "emulated")
     assert device.usual_dtype(GPU) == usual
     assert device.usual_dtype(device.find("cpu")) == "fp32"
 
@@ -150,7 +150,7 @@ def test_where_bfloat16_is_emulated_instruments_take_float16(
 def test_a_gpus_roofline_takes_its_own_format_cache_and_sizes(
         monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (device, roofline):
-        monkeypatch.setattr(module, "supports", lambda where, dtype: "")
+        monkeypatch.setattr(module, "obstacle", lambda where, dtype: "")
     monkeypatch.setattr(torch.cuda, "get_device_properties",
                         lambda where: SimpleNamespace(L2_cache_size=10_000_000))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda where: (7, 5))

@@ -363,7 +363,7 @@ def test_on_cuda_every_format_runs_in_its_own_mode_and_transfers_are_pinned(
     monkeypatch.setattr(matmul, "_samples", rate)
     monkeypatch.setattr(torch, "ones", spy)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
-    monkeypatch.setattr(calibration, "supports", lambda device, dtype: "")
+    monkeypatch.setattr(calibration, "obstacle", lambda device, dtype: "")
     gpu = PretendedGpu(CPU, "NVIDIA H200", 2**24, 8, None, {})
     found = calibration.calibrate(gpu, seconds=0.5)
     assert set(ran) == {(torch.float32, "highest"), (torch.float32, "high"),

@@ -113,14 +113,14 @@ def test_a_gpu_number_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_tf32_needs_an_nvidia_gpu_from_ampere_on(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda", 0)
-    assert "NVIDIA" in devices.supports(torch.device("cpu"), "tf32")
+    assert "NVIDIA" in devices.obstacle(torch.device("cpu"), "tf32")
     pretend_cuda(monkeypatch, "NVIDIA A100-SXM4-80GB", capability=(8, 0))
-    assert devices.supports(gpu, "tf32") == ""
+    assert devices.obstacle(gpu, "tf32") == ""
     pretend_cuda(monkeypatch, "Tesla T4", capability=(7, 5))
-    assert "8.0" in devices.supports(gpu, "tf32")
+    assert "8.0" in devices.obstacle(gpu, "tf32")
     monkeypatch.setattr(torch.version, "hip", "6.2")
     pretend_cuda(monkeypatch, "AMD Instinct MI300X", capability=(9, 4))
-    assert devices.supports(gpu, "tf32")
+    assert devices.obstacle(gpu, "tf32")
 
 
 def test_emulated_bf16_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_emulated_bf16_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_supported)
     monkeypatch.setattr(torch.cuda, "device", Current)
-    assert "emulated" in devices.supports(torch.device("cuda", 0), "bf16")
+    assert "emulated" in devices.obstacle(torch.device("cuda", 0), "bf16")
     assert asked == [False]
 
 

@@ -127,7 +127,7 @@ def test_a_precision_that_cannot_run_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_precision_that_would_be_emulated_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU below compute capability 8.0, or a Mac before macOS 14."""
-    monkeypatch.setattr(precision, "supports",
+    monkeypatch.setattr(precision, "obstacle",
                         lambda device, dtype: "emulated" if dtype == "bf16" else "")
     found = precision.measure_precision(TINY, runs=["amp-bf16", "pure-bf16", "fp32"], steps=1,
                                         device="cpu")
@@ -136,7 +136,7 @@ def test_a_precision_that_would_be_emulated_is_not_run(monkeypatch: pytest.Monke
 
 
 def test_a_format_that_is_emulated_gets_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "supports",
+    monkeypatch.setattr(precision, "obstacle",
                         lambda device, dtype: "emulated" if dtype == "bf16" else "")
     reasons: dict[str, str] = {}
     found = {f.format: f for f in precision.format_errors(device.find("cpu"), reasons)}

@@ -272,7 +272,7 @@ def test_the_plan_suits_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(names) == len(set(names))
     assert set(names) >= {"device", "step", "memory", "attention", "precision", "recompute",
                           "pipeline", "trace", "scaling", "roofline", "energy", "activations"}
-    monkeypatch.setattr(record, "supports", lambda target, dtype: "")
+    monkeypatch.setattr(record, "obstacle", lambda target, dtype: "")
     gpu = device.Device(torch.device("cuda", 0), "GPU", 8e10, 16, None, {})
     more = [one.name for one in record.available(gpu, Path("."))]
     assert len(more) == len(set(more))
@@ -290,7 +290,7 @@ def test_a_gpus_steps_are_recorded_plain_and_in_the_quickest_form(
         asked[name] = config.model, pad_vocab, compile
         return result()
 
-    monkeypatch.setattr(record, "supports", lambda target, dtype: "")
+    monkeypatch.setattr(record, "obstacle", lambda target, dtype: "")
     monkeypatch.setattr(record_plan, "fitting", lambda here, config, least=1: config)
     monkeypatch.setattr("ironlaw.measure.step.measure_step", measured)
     gpu = PretendedGpu(torch.device("cpu"), "GPU", 8e10, 2, None, {})

@@ -157,7 +157,7 @@ def test_on_a_gpu_with_bf16_the_default_says_what_is_quicker(
     words: list[str], kind: str, bf16: bool, resumed: bool, flags: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device, "supports", lambda where, dtype: "" if bf16 else "emulated")
+    monkeypatch.setattr(device, "obstacle", lambda where, dtype: "" if bf16 else "emulated")
     parser = argparse.ArgumentParser()
     train.add_flags(parser)
     here = device.Device(torch.device(kind), "Some GPU", 80e9, 1, None, {})

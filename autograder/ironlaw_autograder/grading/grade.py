@@ -120,9 +120,9 @@ class _Grading:
         self._isolated = isolated
         self._pages = pages
         self._taking = taking
-        self._stamp = work.marking(course, classroom.lab.name).stamp
         self._journal = Journal(classroom.root, classroom.lab.name)
-        self._digest = work.marking(course, classroom.lab.name).digest
+        marking = work.marking(course, classroom.lab.name)
+        self._stamp, self._digest = marking.stamp, marking.digest
 
     def results(self, submissions: list[Submission], runner: Runner,
                 fresh: bool) -> Generator[Result, None, None]:

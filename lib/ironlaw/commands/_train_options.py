@@ -57,9 +57,9 @@ def quicker(args: argparse.Namespace, settings: TrainSettings, here: Device, *,
     """
     if resumed or args.precision is not None or here.type != "cuda":
         return ""
-    from ..measure.device import supports
+    from ..measure.device import obstacle
 
-    if supports(here.torch_device, "bf16"):
+    if obstacle(here.torch_device, "bf16"):
         return ""
     flags = ["--precision amp-bf16", *(["--compile"] if not settings.compile else []),
              *(["--pad-vocab"] if not settings.pad_vocab else [])]

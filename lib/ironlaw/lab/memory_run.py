@@ -126,11 +126,11 @@ def _measure(model: str | None) -> dict[str, Result]:
 
     prepare()  # before torch comes in
     from ..measure import memory
-    from ..measure.device import find, supports
+    from ..measure.device import find, obstacle
 
     here = find()
     config = configuration(here.type, model)
-    if supports(here.torch_device, "bf16"):
+    if obstacle(here.torch_device, "bf16"):
         config = config.replace(precision="amp-fp16")  # the reason is not empty: no BF16 here
     print(f"1 of 3: one step of {config.model}, tiled attention", flush=True)
     flash = (memory.on_device(config, here) if here.type == "cuda" else memory.trace(config))

@@ -80,15 +80,15 @@ def measure(model: str | None = None, chosen: Plan | None = None) -> dict[str, R
     from ..gpt2 import progress
     from ..gpt2.settings import TrainSettings
     from ..measure.calibration import calibrate
-    from ..measure.device import find, supports
+    from ..measure.device import find, obstacle
     from ..measure.step import measure_step
     from ..measure.training import train
 
     here = find()
     todo = chosen or plan(here.type, model)
     config = todo.config
-    if config.precision == "amp-bf16" and supports(here.torch_device, "bf16"):
-        config = config.replace(precision="amp-fp16")  # `supports` gave a reason: no BF16 here
+    if config.precision == "amp-bf16" and obstacle(here.torch_device, "bf16"):
+        config = config.replace(precision="amp-fp16")  # no BF16 here
     print(f"1 of 3: how fast {here.name} multiplies matrices", flush=True)
     profile = calibrate(here, dtypes=None if here.type == "cuda" else ["fp32"],
                         seconds=todo.seconds)

@@ -22,7 +22,7 @@ from ..results_instruments import AttentionError, AttentionMeasurement, Attentio
 from ..units import memory
 from . import host, matmul, timing
 from ._torch import torch
-from .device import DTYPES, Device, find, supports, usual_dtype
+from .device import DTYPES, Device, find, obstacle, usual_dtype
 from .ledger import Ledger
 from .origin import origin, refusal, relative_error, saved_bytes
 from .step import own_random_state
@@ -62,7 +62,7 @@ def measure_attention(
         count(name, value)
     wanted = sorted({count("lengths", n) for n in (lengths or LENGTHS[here.type])})
     chosen = choice("dtype", dtype or usual_dtype(here), DTYPES)
-    why = supports(target, chosen)
+    why = obstacle(target, chosen)
     if why:
         raise InputError("dtype", chosen, "a format that this device computes in", why)
     share = timing.processor_share() if here.type == "cpu" else None

@@ -21,7 +21,7 @@ from ..results import DeviceProfile, MatmulRate
 from ..units import MIB, si
 from . import host, matmul, timing
 from ._torch import torch
-from .device import Device, find, supports
+from .device import Device, find, obstacle
 
 Progress = Callable[[str], None]
 _DEFAULT_SECONDS = {"cpu": 15.0, "cuda": 20.0, "mps": 20.0}
@@ -86,7 +86,7 @@ def _peaks(here: Device, dtypes: list[str], seconds: float, reasons: dict[str, s
     device = here.torch_device
     possible = []
     for dtype in dtypes:
-        why = supports(device, dtype)
+        why = obstacle(device, dtype)
         if why:
             reasons[f"matmul.{dtype}"] = why
         else:

@@ -91,7 +91,7 @@ def best() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def supports(device: torch.device, dtype: str) -> str:
+def obstacle(device: torch.device, dtype: str) -> str:
     """Why `dtype` (fp32, tf32, bf16, fp16) has no matmul of its own here, or "" if it has.
 
     Emulation does not count as support: a T4 accepts BF16 and computes it slowly in
@@ -122,7 +122,7 @@ def usual_dtype(device: Device) -> str:
     """
     if device.type != "cuda":
         return "fp32"
-    return "fp16" if supports(device.torch_device, "bf16") else "bf16"
+    return "fp16" if obstacle(device.torch_device, "bf16") else "bf16"
 
 
 def _parsed(chosen: str | torch.device) -> torch.device:

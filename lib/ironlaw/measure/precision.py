@@ -27,7 +27,7 @@ from ..results_instruments import (
 )
 from . import host, matmul, timing
 from ._torch import torch
-from .device import Device, find, supports
+from .device import Device, find, obstacle
 from .origin import origin, refusal
 from .step import own_random_state
 
@@ -91,7 +91,7 @@ def _unsupported(run: str, device: torch.device) -> str:
     """Why `device` has no matrix products in the format of `run`, or "" if it has."""
     format_ = {"amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16"}.get(
         run.removesuffix(" unscaled"), "fp32")
-    return supports(device, format_)
+    return obstacle(device, format_)
 
 
 def format_errors(here: Device, reasons: dict[str, str]) -> list[FormatError]:
@@ -116,7 +116,7 @@ def _product_error(here: Device, name: str, reasons: dict[str, str]) -> float | 
     if name.startswith("fp8"):
         reasons[key] = "A product in FP8 needs a scale per tensor; PyTorch's `@` does not take it."
         return None
-    why = supports(here.torch_device, name)
+    why = obstacle(here.torch_device, name)
     if why:
         reasons[key] = why
         return None

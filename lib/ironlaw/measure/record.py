@@ -29,7 +29,7 @@ from ..results import Result
 from ..results_systems import RecordedFile, RecordingIndex
 from ..units import MB, duration
 from . import calibration, host, timing
-from .device import Device, find, supports
+from .device import Device, find, obstacle
 from .origin import origin
 
 INDEX = "index.json"
@@ -293,7 +293,7 @@ def available(here: Device, folder: Path) -> list[Instrument]:
 
     base = RunConfig(batch=4, seq=128, optimizer="adamw-fused")
     if here.type == "cuda":
-        half = "amp-fp16" if supports(here.torch_device, "bf16") else "amp-bf16"
+        half = "amp-fp16" if obstacle(here.torch_device, "bf16") else "amp-bf16"
         base = RunConfig(model="gpt2-124m", batch=16, precision=half, optimizer="adamw-fused")
     elif here.type == "cpu":
         base = base.replace(attention="materialised", loss_rows=512)

@@ -28,7 +28,7 @@ from ..transformer import Shape, model
 from ..units import MIB, memory
 from . import calibration, host, matmul, timing
 from ._torch import torch
-from .device import DTYPES, Device, find, supports, usual_dtype
+from .device import DTYPES, Device, find, obstacle, usual_dtype
 
 FLOPS_PER_VALUE = {"softmax": 5.0, "layer norm": 8.0, "GELU": 9.0, "residual addition": 1.0,
                    "cross-entropy": 4.0, "AdamW update": 15.0}
@@ -81,7 +81,7 @@ def measure_roofline(
     budget = number("seconds", seconds, low=0.2, high=600.0, unit="s")
     shape = model(model_name or ("gpt2-124m" if here.type == "cuda" else "nano"))
     chosen = dtype or usual_dtype(here)
-    why = supports(here.torch_device, choice("dtype", chosen, DTYPES))
+    why = obstacle(here.torch_device, choice("dtype", chosen, DTYPES))
     if why:
         raise InputError("dtype", chosen, "a format that this device computes in", why)
     busy = timing.processor_share() if here.type == "cpu" else None
