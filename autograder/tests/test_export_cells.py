@@ -52,10 +52,22 @@ def test_a_cell_that_another_reader_would_start_is_guarded_too() -> None:
     assert cells.guard("Ada\n=1+1\n@x") == "Ada\n'=1+1\n'@x"
     assert cells.guard("\t=1") == "'\t'=1"
     assert cells.guard("\ud800=") == "?="
+    assert cells.guard(';"\n=1') == """;'"\n'=1"""
+
+
+def test_a_long_answer_is_guarded_in_one_look_at_each_sign(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    plain = cells._skipped
+    monkeypatch.setattr(cells, "_skipped", lambda char: looks.append(1) or plain(char))
+    text = '"\n' * 5000 + "=1"
+    assert cells.guard(text) == "'\"\n" * 5000 + "'=1"
+    assert len(looks) == len(text)
 
 
 @given(TEXT | HOSTILE)
 @example("\t")
+@example(';"\n=')  # split at ";" alone, the cell is a quote, a line break and a formula
 @settings(deadline=None)
 def test_no_text_is_dangerous_and_nothing_but_apostrophes_is_added(text: str) -> None:
     safe = cells.guard(text)

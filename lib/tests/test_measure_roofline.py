@@ -12,7 +12,7 @@ from ironlaw.results import RooflineMeasurement, load
 from ironlaw.transformer import Shape
 
 torch = pytest.importorskip("torch")
-from ironlaw.measure import device, roofline  # noqa: E402  # after the skip
+from ironlaw.measure import device, kernels, roofline  # noqa: E402  # after the skip
 
 NAMES = ["QKV product", "feed-forward product", "head product", "matrix times vector", "softmax",
          "layer norm", "GELU", "attention, materialised", "attention, fused"]
@@ -79,10 +79,10 @@ def test_a_training_step_adds_gradients_the_loss_and_the_update(
     monkeypatch.setattr(roofline, "_spill_bytes", lambda here: 1e5)
     small = Shape("small", layers=1, width=32, heads=2, context=16, vocab=128)
     with torch.inference_mode():
-        made = roofline.training_operations(small, device.find("cpu"), torch.float32)
+        made = roofline.operations(small, device.find("cpu"), torch.float32, training=True)
         for one in made:
             one.call()
-    found = {one.name: one for one in made}
+    found = {one.name: one for one in made if one.name not in NAMES}
     backward, grad_w = (found[f"feed-forward, gradient of {of}"] for of in "xW")
     rows, columns, inner = sizes(backward.shape)
     assert (columns, inner) == (128, 32)
@@ -126,7 +126,7 @@ def test_it_travels_as_json(measured: RooflineMeasurement) -> None:
 def test_both_forms_of_attention_compute_the_same() -> None:
     results = []
     for form in ("materialised", "fused"):
-        make = roofline._Maker(torch.device("cpu"), torch.float32)
+        make = kernels.Maker(torch.device("cpu"), torch.float32)
         results.append(getattr(make, form)(2, 3, 16, 8).call().reshape(2, 3, 16, 8))
     assert torch.allclose(*results, atol=1e-5)
 
@@ -140,7 +140,7 @@ def test_sizes_leave_the_cache_on_a_cpu_and_follow_the_model_on_an_accelerator(
     for one in roofline.operations(shape, here, torch.float32):
         if one.name != "head product":  # its rows stay those of a real batch
             assert one.footprint >= 0.5e6, one.name
-    pair = roofline._Maker(torch.device("cpu"), torch.float32).materialised(1, 2, 64, 8)
+    pair = kernels.Maker(torch.device("cpu"), torch.float32).materialised(1, 2, 64, 8)
     scores, heads = 2 * 64 * 64 * 4, 2 * 64 * 8 * 4
     assert pair.footprint == 2 * scores + 4 * heads, "scores and weights are read where they lie"
     assert pair.traffic == 4 * scores + 4 * heads
@@ -149,6 +149,30 @@ def test_sizes_leave_the_cache_on_a_cpu_and_follow_the_model_on_an_accelerator(
     shapes = {one.name: one.shape for one in roofline.operations(shape, pretended, torch.bfloat16)}
     assert shapes["QKV product"] == "128 x 32 x 96"  # 8 sequences at the least
     assert shapes["attention, fused"] == shapes["attention, materialised"] == "8 x 2 x 16 x 16"
+
+
+def test_operations_share_memory_and_none_spoils_what_another_reads() -> None:
+    cpu = torch.device("cpu")
+
+    def plan(make: kernels.Maker) -> kernels.Operation:
+        return make.materialised(2, 3, 16, 8)
+
+    def larger(make: kernels.Maker) -> kernels.Operation:
+        return make.gelu(512, 64)
+
+    def kept(make: kernels.Maker) -> kernels.Operation:
+        return make.softmax(16, 32)
+
+    largest = kernels.Maker(torch.device("meta"), torch.float32)
+    larger(largest)
+    one, two, three = kernels.build(cpu, torch.float32, [plan, larger, kept])
+    before = one.call().clone()
+    first, second = two.call(), three.call()
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    assert first.untyped_storage().nbytes() == 4 * largest.used["outputs"]
+    assert torch.equal(one.call(), before)
+    assert torch.allclose(three.call().sum(-1), torch.ones(16))
+    assert float(three.call().std()) > 0, "the inputs are random, and nothing has written there"
 
 
 def test_a_format_that_does_not_run_here_is_refused() -> None:

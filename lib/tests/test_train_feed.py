@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +48,38 @@ def test_what_is_ready_ahead_is_not_yet_dealt_out() -> None:
 def test_workers_deal_the_same_from_any_place(tmp_path: Path) -> None:
     plain = dealt(Feed(source(), CPU), 40)  # beyond one epoch of 33 batches
     with Feed(source(), CPU, workers=2) as fed:
-        found = dealt(fed, 1)
-        for worker in fed._stream._workers:  # type: ignore[union-attr]
-            os.kill(worker.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-        found += dealt(fed, 11)
+        found = dealt(fed, 12)
         fed.position = 30 * 3
         later = dealt(fed, 10)
     assert found == plain[:12]
     assert later == plain[30:40]
     assert fed.position == 40 * 3
+
+
+CTRL_C = """
+import os, signal, sys, time
+sys.path.insert(0, {folder!r})
+from test_train_feed import CPU, Feed, dealt, source
+
+plain = dealt(Feed(source(), CPU), 40)
+with Feed(source(), CPU, workers=2) as fed:
+    fed._stream = fed._started(False)
+    for _ in range(3):  # before they have begun, while they do, and when they are at work
+        for worker in fed._stream._workers:
+            os.kill(worker.pid, signal.SIGINT)
+        time.sleep(0.1)
+    assert dealt(fed, 40) == plain
+assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+print("dealt")
+"""
+
+
+def test_a_ctrl_c_at_any_moment_leaves_the_workers_alone() -> None:
+    """A terminal sends it to all; a process of its own, whose first workers these are."""
+    code = CTRL_C.format(folder=str(Path(__file__).parent))
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "dealt\n"
 
 
 def test_a_mapped_corpus_travels_as_its_path(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _FORMULA = frozenset("=+-@\u2212")
 # What a spreadsheet may drop or skip before it looks at the first character that counts.
 _SKIPPED = frozenset("'\"`\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb")
 # A reader that splits cells at another sign than the comma starts a new cell behind it.
-_NEW_CELL = re.compile(r"([;\t\r\n]+)")
+_NEW_CELL = frozenset(";\t\r\n")
 _LARGEST_CELL = 10_000_000
 
 
@@ -31,21 +31,33 @@ def guard(text: str) -> str:
     """
     # A file's name that is no text leaves signs that UTF-8 cannot hold.
     text = text.encode("utf-8", "replace").decode("utf-8")
-    first, *others = _NEW_CELL.split(text)
-    safe = first + "".join(f"'{part}" if place % 2 and _starts_formula(part) else part
-                           for place, part in enumerate(others))
-    return f"'{safe}" if text[:1] in tuple("\t\r\n") or _starts_formula(text) else safe
+    starts = _formula_starts(text)
+    safe = "".join(f"'{char}" if place and starts[place] and char not in _NEW_CELL
+                   and text[place - 1] in _NEW_CELL else char
+                   for place, char in enumerate(text))
+    return f"'{safe}" if text[:1] in tuple("\t\r\n") or starts[0] else safe
 
 
-def _starts_formula(text: str) -> bool:
-    for char in text:
-        if char.isspace() or char in _SKIPPED or unicodedata.category(char) in ("Cc", "Cf", "Zs"):
-            continue
-        plain = unicodedata.normalize("NFKC", char)[:1]
-        if plain.isspace() or plain in _SKIPPED:
-            continue
-        return plain in _FORMULA
-    return False
+def _formula_starts(text: str) -> list[bool]:
+    """For each place in `text`, and its end: whether a cell that began there would run.
+
+    The whole rest counts, not the part up to the next line break: a reader that splits at
+    semicolons alone keeps the line break, skips it, and runs what follows.
+    """
+    starts = [False]
+    for char in reversed(text):  # from the end, so that each place takes one look
+        starts.append(starts[-1] if _skipped(char) else
+                      unicodedata.normalize("NFKC", char)[:1] in _FORMULA)
+    return starts[::-1]
+
+
+@functools.lru_cache(4096)
+def _skipped(char: str) -> bool:
+    """Whether a spreadsheet may pass over `char` before it looks for a formula."""
+    if char.isspace() or char in _SKIPPED or unicodedata.category(char) in ("Cc", "Cf", "Zs"):
+        return True
+    plain = unicodedata.normalize("NFKC", char)[:1]
+    return plain.isspace() or plain in _SKIPPED
 
 
 def number(value: float, digits: int = 2) -> str:

@@ -7,10 +7,12 @@ the position after the last batch that was really used, whatever is ready beyond
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections import deque
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 import numpy as np
@@ -87,9 +89,13 @@ class Feed:
             made = [torch.from_numpy(array.copy()) for array in arrays]
             return [tensor.pin_memory() for tensor in made] if pinned else made
         if self._stream is None:
-            start = self._position + len(self._ready) * self.source.batch
-            self._stream = iter(loader(self.source, start, self.workers, pinned))
+            self._stream = self._started(pinned)
         return next(self._stream)
+
+    def _started(self, pinned: bool) -> Iterator[list[Tensor]]:
+        start = self._position + len(self._ready) * self.source.batch
+        with _ctrl_c_waits():
+            return iter(loader(self.source, start, self.workers, pinned))
 
 
 class _Positions(Sampler[int]):
@@ -137,6 +143,25 @@ def loader(source: Batches, start: int, workers: int, pinned: bool) -> DataLoade
                       sampler=_Positions(start, source.batch), pin_memory=pinned,
                       multiprocessing_context=context, prefetch_factor=PREFETCH, timeout=120,
                       worker_init_fn=_leave_ctrl_c_to_the_trainer)
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Processes that begin in here never hear Ctrl-C; this one hears it when they have begun.
+
+    A worker could otherwise be gone before it came to say that it ignores it. What is blocked
+    is inherited. Windows cannot block signals: there a worker's own word must do.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Python starts this helper along with the first worker, and lifts the block when it does.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _leave_ctrl_c_to_the_trainer(worker: int) -> None:

@@ -16,11 +16,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
-from torch.nn import functional
-from torch.utils.flop_counter import FlopCounterMode
 
 from ..errors import InputError, choice, number
 from ..results import KernelTiming, RooflineMeasurement
@@ -29,35 +24,11 @@ from ..units import MIB, memory
 from . import calibration, host, matmul, timing
 from ._torch import torch
 from .device import DTYPES, Device, find, obstacle, usual_dtype
-
-FLOPS_PER_VALUE = {"softmax": 5.0, "layer norm": 8.0, "GELU": 9.0, "residual addition": 1.0,
-                   "cross-entropy": 4.0, "AdamW update": 15.0}
-"""Element-wise work by the stated formulas: softmax compares, subtracts, takes exp, adds,
-divides; layer norm: mean 1, variance 3, normalise 2, scale and shift 2; GELU in its tanh
-form: 9 with tanh as one; cross-entropy: softmax without the division. AdamW's update of one
-parameter: decay 1, first moment 3, second moment 4, both corrections 2, root, epsilon,
-quotient, rate and difference 5."""
+from .kernels import Maker, Operation, build
 
 _ROUNDS = 7
 STREAMS = ("read", "in place", "copy")
 """The probes of the memory roof."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A call, the bytes that it moves, its FLOP, and where that number comes from.
-
-    `footprint` is the distinct bytes that it touches: what a cache would have to hold.
-    """
-
-    name: str
-    shape: str
-    call: Callable[[], Any]
-    traffic: float
-    footprint: float
-    flops: float
-    source: str
-    samples: list[float] = field(default_factory=list)
 
 
 def measure_roofline(
@@ -88,9 +59,7 @@ def measure_roofline(
     with (timing.on(here.torch_device), torch.inference_mode(),
           matmul.exact_float32_products(here.torch_device) as mode):
         probes = _probes(here, DTYPES[chosen])
-        todo = operations(shape, here, DTYPES[chosen])
-        if training:
-            todo += training_operations(shape, here, DTYPES[chosen])
+        todo = operations(shape, here, DTYPES[chosen], training=training)
         everything = [*probes, *todo]
         share = budget / _ROUNDS / len(everything)
         for _ in range(_ROUNDS):
@@ -123,17 +92,27 @@ def measure_roofline(
                **_cache_note(cache, kernels)})
 
 
-def operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation]:
+Plan = Callable[[Maker], Operation]
+
+
+def operations(shape: Shape, here: Device, dtype: torch.dtype, *,
+               training: bool = False) -> list[Operation]:
     """The operations of one block and of the head, at sizes that fit this device.
 
     Rows are as many as it takes to leave the last cache behind, and on an accelerator at
     least 8 sequences of the whole context. Attention has no causal mask here, so that both forms
-    compute all S x S scores and can be compared.
+    compute all S x S scores and can be compared. `training` adds what only a step has.
     """
-    make = _Maker(here.torch_device, dtype)
+    plans = _forward(shape, here, float(dtype.itemsize))
+    if training:
+        plans += _training(shape, here, float(dtype.itemsize))
+    return build(here.torch_device, dtype, plans)
+
+
+def _forward(shape: Shape, here: Device, size: float) -> list[Plan]:
     d, s = shape.width, shape.context
     heads, dh = shape.heads, shape.head_width
-    spill, size = _spill_bytes(here), float(dtype.itemsize)
+    spill = _spill_bytes(here)
     least = 1 if here.type == "cpu" else 8
 
     def rows(bytes_per_row: float, wanted: float = spill) -> int:
@@ -143,171 +122,38 @@ def operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation
     scores = max(least, math.ceil(0.8 * spill / (heads * s * s * size)))
     fused = rows(4 * d * size, spill / 2) // s
     return [
-        make.product("QKV product", rows(4 * d * size, spill / 2), d, 3 * d),
-        make.product("feed-forward product", rows(5 * d * size, spill / 2), d, 4 * d),
-        make.product("head product", min(rows(shape.vocab * size), 8 * s), d, shape.vocab),
-        make.vector("matrix times vector", *_vector_shape(d, spill, size)),
-        make.softmax(rows(2 * heads * s * size) * heads, s),
-        make.layer_norm(rows(2 * d * size), d),
-        make.gelu(rows(8 * d * size), 4 * d),
-        make.materialised(scores, heads, s, dh),
-        make.fused(fused, heads, s, dh),
+        lambda make: make.product("QKV product", rows(4 * d * size, spill / 2), d, 3 * d),
+        lambda make: make.product("feed-forward product", rows(5 * d * size, spill / 2), d, 4 * d),
+        lambda make: make.product("head product", min(rows(shape.vocab * size), 8 * s), d,
+                                  shape.vocab),
+        lambda make: make.vector("matrix times vector", *_vector_shape(d, spill, size)),
+        lambda make: make.softmax(rows(2 * heads * s * size) * heads, s),
+        lambda make: make.layer_norm(rows(2 * d * size), d),
+        lambda make: make.gelu(rows(8 * d * size), 4 * d),
+        lambda make: make.materialised(scores, heads, s, dh),
+        lambda make: make.fused(fused, heads, s, dh),
     ]
 
 
-def training_operations(shape: Shape, here: Device, dtype: torch.dtype) -> list[Operation]:
+def _training(shape: Shape, here: Device, size: float) -> list[Plan]:
     """What a training step adds: both gradients of a product, the loss, and the update."""
-    make = _Maker(here.torch_device, dtype)
-    d, s, spill, size = shape.width, shape.context, _spill_bytes(here), float(dtype.itemsize)
+    d, s, spill = shape.width, shape.context, _spill_bytes(here)
     least = 1 if here.type == "cpu" else 8
     rows = s * max(least, math.ceil(spill / 2 / (5 * d * size) / s))
     wide = s * max(least, math.ceil(spill / (3 * d * size) / s))
     logits = min(s * max(least, math.ceil(spill / (shape.vocab * size) / s)), 8 * s)
     return [
-        make.input_gradient("feed-forward, gradient of x", rows, d, 4 * d),
-        make.weight_gradient("feed-forward, gradient of W", rows, d, 4 * d),
-        make.addition(wide, d),
-        make.cross_entropy(logits, shape.vocab),
-        make.adamw(math.ceil(spill / 16)),
+        lambda make: make.input_gradient("feed-forward, gradient of x", rows, d, 4 * d),
+        lambda make: make.weight_gradient("feed-forward, gradient of W", rows, d, 4 * d),
+        lambda make: make.addition(wide, d),
+        lambda make: make.cross_entropy(logits, shape.vocab),
+        lambda make: make.adamw(math.ceil(spill / 16)),
     ]
-
-
-class _Maker:
-    """Makes operations on one device in one format: tensors once, then calls that reuse them."""
-
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
-        self.device, self.dtype, self.size = device, dtype, float(dtype.itemsize)
-        self._random = torch.Generator().manual_seed(0)
-
-    def random(self, *shape: int) -> torch.Tensor:
-        """Standard normal values; zeros would let a GPU clock higher than training does."""
-        made = torch.empty(shape, dtype=torch.float32).normal_(generator=self._random)
-        return made.to(device=self.device, dtype=self.dtype)
-
-    def empty(self, *shape: int) -> torch.Tensor:
-        return torch.zeros(shape, device=self.device, dtype=self.dtype)
-
-    def product(self, name: str, rows: int, inner: int, columns: int) -> Operation:
-        """A linear layer's product: the weight is read transposed, as a layer stores it."""
-        x, weight = self.random(rows, inner), self.random(columns, inner)
-        out = self.empty(rows, columns)
-        traffic = self.size * (x.numel() + weight.numel() + out.numel())
-        return Operation(name, f"{rows} x {inner} x {columns}",
-                         lambda: torch.mm(x, weight.t(), out=out), traffic, traffic,
-                         counted(lambda a, b: torch.mm(a, b.t()), x, weight), "counted on meta")
-
-    def vector(self, name: str, rows: int, columns: int) -> Operation:
-        """One token through a layer, as when text is generated: each weight is used once."""
-        weight, x = self.random(rows, columns), self.random(columns)
-        out = self.empty(rows)
-        traffic = self.size * (weight.numel() + x.numel() + out.numel())
-        return Operation(name, f"{rows} x {columns}", lambda: torch.mv(weight, x, out=out),
-                         traffic, traffic, 2.0 * weight.numel(), "2 FLOP per weight")
-
-    def input_gradient(self, name: str, rows: int, inner: int, columns: int) -> Operation:
-        """dy W: what a layer of `inner` inputs hands back to the layer before it."""
-        dy, weight = self.random(rows, columns), self.random(columns, inner)
-        return self._product(name, f"{rows} x {columns} x {inner}", dy, weight)
-
-    def weight_gradient(self, name: str, rows: int, inner: int, columns: int) -> Operation:
-        """dy^T x: the long side is summed over, and the result is as small as the weight."""
-        dy, x = self.random(rows, columns), self.random(rows, inner)
-        return self._product(name, f"{columns} x {rows} x {inner}", dy.t(), x)
-
-    def _product(self, name: str, shape: str, a: torch.Tensor, b: torch.Tensor) -> Operation:
-        out = self.empty(a.shape[0], b.shape[1])
-        traffic = self.size * (a.numel() + b.numel() + out.numel())
-        return Operation(name, shape, lambda: torch.mm(a, b, out=out), traffic, traffic,
-                         counted(torch.mm, a, b), "counted on meta")
-
-    def addition(self, rows: int, width: int) -> Operation:
-        """x + f(x): the stream that every block adds to."""
-        x, y, out = self.random(rows, width), self.random(rows, width), self.empty(rows, width)
-        return self._element_wise("residual addition", x, lambda: torch.add(x, y, out=out),
-                                  self.size * x.numel())
-
-    def cross_entropy(self, rows: int, vocab: int) -> Operation:
-        """The mean loss of `rows` rows of logits; one number comes out."""
-        x = self.random(rows, vocab)
-        targets = torch.zeros(rows, dtype=torch.int64, device=self.device)
-        return self._element_wise("cross-entropy", x,
-                                  lambda: functional.cross_entropy(x, targets),
-                                  8.0 * rows + self.size * (1 - x.numel()))
-
-    def adamw(self, parameters: int) -> Operation:
-        """One fused update in float32: 16 bytes a parameter are read and 12 of them written."""
-        weight = torch.zeros(parameters, device=self.device)
-        weight.grad = torch.ones_like(weight)
-        rule = torch.optim.AdamW([weight], lr=1e-6, fused=True)
-        per_value = FLOPS_PER_VALUE["AdamW update"]
-        return Operation("AdamW update", f"{parameters} parameters, float32", rule.step,
-                         28.0 * parameters, 16.0 * parameters, per_value * parameters,
-                         f"{per_value:g} FLOP per parameter, stated")
-
-    def softmax(self, rows: int, columns: int) -> Operation:
-        x, out = self.random(rows, columns), self.empty(rows, columns)
-        return self._element_wise(
-            "softmax", x, lambda: torch.ops.aten._softmax.out(x, -1, False, out=out))
-
-    def layer_norm(self, rows: int, width: int) -> Operation:
-        x, gain, shift = self.random(rows, width), self.random(width), self.random(width)
-        return self._element_wise("layer norm", x, lambda: functional.layer_norm(
-            x, (width,), gain, shift), 2.0 * width * self.size)
-
-    def gelu(self, rows: int, width: int) -> Operation:
-        x, out = self.random(rows, width), self.empty(rows, width)
-        return self._element_wise(
-            "GELU", x, lambda: torch.ops.aten.gelu.out(x, approximate="tanh", out=out))
-
-    def _element_wise(self, name: str, x: torch.Tensor, call: Callable[[], Any],
-                      besides: float = 0.0) -> Operation:
-        per_value = FLOPS_PER_VALUE[name]
-        traffic = 2.0 * self.size * x.numel() + besides  # no byte of it twice
-        return Operation(name, " x ".join(map(str, x.shape)), call, traffic, traffic,
-                         per_value * x.numel(),
-                         f"{per_value:g} FLOP per value, stated")
-
-    def materialised(self, batch: int, heads: int, seq: int, head_width: int) -> Operation:
-        """softmax(q k^T / sqrt(d_head)) v in three kernels, the scores in memory between them."""
-        n = batch * heads
-        q, k, v = (self.random(n, seq, head_width) for _ in range(3))
-        scores, weights = self.empty(n, seq, seq), self.empty(n, seq, seq)
-        out = self.empty(n, seq, head_width)
-        scale = 1.0 / math.sqrt(head_width)
-
-        def call() -> torch.Tensor:
-            torch.baddbmm(scores, q, k.transpose(1, 2), beta=0.0, alpha=scale, out=scores)
-            torch.ops.aten._softmax.out(scores, -1, False, out=weights)
-            return torch.bmm(weights, v, out=out)
-
-        flops = counted(lambda a, b, c: torch.bmm(torch.bmm(a, b.transpose(1, 2)), c), q, k, v)
-        traffic = self.size * 4.0 * n * seq * (seq + head_width)
-        held = self.size * (2.0 * n * seq * seq + 4.0 * n * seq * head_width)
-        return Operation("attention, materialised", f"{batch} x {heads} x {seq} x {head_width}",
-                         call, traffic, held, flops, "counted on meta, products only")
-
-    def fused(self, batch: int, heads: int, seq: int, head_width: int) -> Operation:
-        """The same in one kernel, whose scores stay on the chip."""
-        q, k, v = (self.random(batch, heads, seq, head_width) for _ in range(3))
-        flops = counted(functional.scaled_dot_product_attention, q, k, v)
-        traffic = self.size * 4.0 * q.numel()
-        return Operation("attention, fused", f"{batch} x {heads} x {seq} x {head_width}",
-                         lambda: functional.scaled_dot_product_attention(q, k, v),
-                         traffic, traffic, flops, "counted on meta, products only")
-
-
-def counted(function: Callable[..., Any], *inputs: torch.Tensor) -> float:
-    """FLOP of `function` on tensors like `inputs`, by PyTorch's counter on `meta`."""
-    shadows = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in inputs]
-    counter = FlopCounterMode(display=False)
-    with counter:
-        function(*shadows)
-    return float(counter.get_total_flops())
 
 
 def _probes(here: Device, dtype: torch.dtype) -> list[Operation]:
     """What finds the roofs: three ways to stream through memory, and a square product."""
-    make = _Maker(here.torch_device, dtype)
+    make = Maker(here.torch_device, dtype)
     values = int(_spill_bytes(here) * (1 if here.type == "cpu" else 4)) // dtype.itemsize
     source, target = make.empty(values), make.empty(values)
     moved, named = float(values) * dtype.itemsize, f"{values} values"
