@@ -34,7 +34,8 @@ def test_the_refusal_says_what_is_asked_what_is_there_and_what_fits() -> None:
 
 @pytest.mark.parametrize("free", [9 * GB, 20 * GB, 50 * GB])
 def test_the_plan_that_is_named_passes_the_same_check(free: float) -> None:
-    changes = dict(re.findall(r"--(\w+) ([\w-]+)", refusal(BIG, free)))
+    told = re.findall(r"--([\w-]+) ([\w-]+)", refusal(BIG, free))
+    changes = {flag.replace("-", "_"): value for flag, value in told}
     numbers = {k: int(v) for k, v in changes.items() if v.isdigit()}
     said: list[str] = []
     _room.check(BIG.replace(**{**changes, **numbers}), "cpu", free, say=said.append)

@@ -205,6 +205,16 @@ def test_plans_fit_keep_the_samples_and_come_cheapest_first() -> None:
     assert order == sorted(order)
 
 
+def test_the_loss_in_slices_comes_before_anything_that_costs_more() -> None:
+    wish = RunConfig(model="gpt2-124m", batch=32, precision="amp-bf16")
+    best = plan.cheapest(wish, 24e9)
+    assert best is not None
+    assert best.changes == ("--loss-rows 1024",)
+    assert (best.extra_flops, best.same_numbers, best.config.batch) == (0.0, True, 32)
+    sliced = wish.replace(loss_rows=256)
+    assert {p.config.loss_rows for p in plan.plans(sliced, 10e9)} == {256}
+
+
 def test_on_a_device_of_the_catalogue_plans_keep_to_its_formats() -> None:
     wish = RunConfig(model="gpt2-1558m", batch=1, precision="amp-fp16", recompute="every-block")
     assert {p.config.precision for p in plan.plans(wish, 16e9)} == {"pure-bf16"}

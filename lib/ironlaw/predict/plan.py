@@ -80,6 +80,9 @@ PRECISION_STEPS = {"fp32": ("fp32", "amp-bf16", "amp-fp16", "pure-bf16"),
                    "document": ("document",)}
 """Formats that use less memory than the one asked for, nearest first."""
 
+LOSS_ROWS = 1024
+"""Tokens per slice of the loss in a plan: of GPT-2's 50,257 logits each, 206 MB in FP32."""
+
 PRODUCTS = {"fp32": "fp32", "amp-bf16": "bf16", "pure-bf16": "bf16", "amp-fp16": "fp16",
             "document": "fp16"}
 """The format of the matrix products, whose peak counts."""
@@ -105,11 +108,11 @@ def plans(
 ) -> list[Plan]:
     """Every sensible way to run `config`'s batch x accumulate samples, the cheapest first.
 
-    Tried: tiled attention, a fused update, smaller micro-batches, recomputation and
-    narrower formats (`precisions`, by default the `formats` that the device of `config` has by
-    the catalogue, and all for "this" device: pass those of yours). Order:
-    number formats kept before changed, then least recomputed work, then the largest
-    micro-batch, then the fewest changes. A plan that another one beats in all of these
+    Tried: tiled attention, the loss in slices of `LOSS_ROWS` tokens, a fused update, smaller
+    micro-batches, recomputation and narrower formats (`precisions`, by default the `formats`
+    that the device of `config` has by the catalogue, and all for "this" device: pass those of
+    yours). Order: number formats kept before changed, then least recomputed work, then the
+    largest micro-batch, then the fewest changes. A plan that another one beats in all of these
     is left out. Empty when nothing fits.
     """
     available = room(device_bytes, reserve_bytes)
@@ -117,14 +120,14 @@ def plans(
     samples = config.batch * config.accumulate
     micro_batches = [b for b in range(config.batch, 0, -1) if samples % b == 0]
     found = []
-    for precision, attention, recompute, optimizer in itertools.product(
-            allowed, dict.fromkeys((config.attention, "flash")),
+    for precision, attention, rows, recompute, optimizer in itertools.product(
+            allowed, dict.fromkeys((config.attention, "flash")), _slices(config),
             dict.fromkeys((config.recompute, "none", "selective", "sqrt", "every-block")),
             _lighter(config.optimizer)):
         if recompute == "selective" and attention == "flash" and config.recompute != recompute:
             continue
-        wish = config.replace(precision=precision, attention=attention, recompute=recompute,
-                              optimizer=optimizer)
+        wish = config.replace(precision=precision, attention=attention, loss_rows=rows,
+                              recompute=recompute, optimizer=optimizer)
         batch = _first_that_fits(wish, micro_batches, available)
         if batch is not None:
             found.append(_plan(config, wish.replace(batch=batch, accumulate=samples // batch),
@@ -160,6 +163,11 @@ def _lighter(optimizer: str) -> tuple[str, ...]:
     return (optimizer, "adamw-fused") if optimizer in ("adamw", "adamw-foreach") else (optimizer,)
 
 
+def _slices(config: RunConfig) -> tuple[int, ...]:
+    """The loss as asked for and, where it was all at once, in slices: the same work."""
+    return (config.loss_rows,) if config.loss_rows else (0, LOSS_ROWS)
+
+
 def _plan(wish: RunConfig, config: RunConfig, available: float) -> Plan:
     shape, batch, seq = config.shape, config.batch, config.sequence
     again = flops.recomputed_per_step(shape, batch, seq, config.recompute, config.attention)
@@ -170,9 +178,10 @@ def _plan(wish: RunConfig, config: RunConfig, available: float) -> Plan:
 
 def _changes(wish: RunConfig, config: RunConfig) -> tuple[str, ...]:
     words = []
-    for name in ("attention", "optimizer", "batch", "accumulate", "recompute", "precision"):
+    for name in ("attention", "loss_rows", "optimizer", "batch", "accumulate", "recompute",
+                 "precision"):
         if getattr(wish, name) != getattr(config, name):
-            words.append(f"--{name} {getattr(config, name)}")
+            words.append(f"--{name.replace('_', '-')} {getattr(config, name)}")
     return tuple(words)
 
 
