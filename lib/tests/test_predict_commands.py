@@ -170,7 +170,7 @@ def test_plans_keep_to_the_formats_that_the_device_has(capsys: Capture) -> None:
 
 
 def test_a_plan_for_this_device_keeps_to_what_it_was_calibrated_in(capsys: Capture) -> None:
-    words = ("plan", "--model", "gpt2-774m", "--batch", "2")
+    words = ("plan", "--model", "gpt2-774m", "--batch", "8")
     calibrated()  # in fp32 alone
     assert precisions(ran(capsys, *words)) == {"fp32"}
     assert "pure-bf16" in precisions(ran(capsys, *words, "--memory", "16"))
