@@ -48,10 +48,11 @@ def test_no_forged_message_does_more_than_raise_the_agreed_error(tree: Any) -> N
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float64", "complex128"])
-def test_arrays_cross_with_type_and_shape(dtype: str) -> None:
-    array = np.arange(6).reshape(2, 3).astype(dtype)[:, ::-1]
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_arrays_cross_with_type_and_shape(dtype: str, order: str) -> None:
+    array = np.arange(6).reshape(2, 3).astype(np.dtype(dtype).newbyteorder(order))[:, ::-1]
     back = wire.roundtrip(array)
-    assert back.dtype == array.dtype
+    assert back.dtype == dtype
     assert np.array_equal(back, array)
     scalar = wire.roundtrip(array[1, 1])
     assert isinstance(scalar, np.generic)
@@ -152,6 +153,25 @@ def test_questions_and_faults(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StudentFault, match="raised ValueError: -2 is negative"):
         asked.call("half", -2)
     assert capsys.readouterr().out == ""
+
+
+def test_only_what_was_left_as_handed_out_is_called_unwritten() -> None:
+    def unwritten() -> None:
+        raise NotImplementedError("Not written yet.")
+
+    def no_data() -> None:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+    asked = student(unwritten=unwritten, no_data=no_data)
+    with pytest.raises(StudentFault, match=r"unwritten is not written yet\."):
+        asked.call("unwritten")
+    with pytest.raises(StudentFault, match="no_data raised NotImplementedError: Cannot copy"):
+        asked.call("no_data")
+
+
+def test_more_arrays_than_a_message_holds_are_refused_where_they_come_from() -> None:
+    with pytest.raises(StudentFault, match="give one array"):
+        student(x=list(np.arange(wire.MAX_ARRAYS + 1))).value("x")
 
 
 def test_a_student_cannot_change_what_a_check_holds() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,22 @@ def test_a_frame_is_read_only_as_it_was_agreed() -> None:
         reader.feed(frame(text))
         with pytest.raises(frames.FrameError):
             reader.frame()
+
+
+def test_a_reply_of_millions_of_values_is_refused_before_any_is_made() -> None:
+    reader = frames.Reader()
+    reader.feed(frame(b'{"sizes": [], "body": {"x": [' + b"[]," * 5_000_000 + b"[]]}}"))
+    with pytest.raises(frames.FrameError, match="more than 2,500,000 values"):
+        reader.frame()
+
+
+def test_the_largest_answer_fits_into_a_reply() -> None:
+    # Each of its items takes two commas at most, and its texts may be nothing else.
+    assert 3 * wire.MAX_ITEMS + wire.MAX_TEXT < frames.MAX_COMMAS
+    reader = frames.Reader()
+    tree, blobs = wire.encode([*np.arange(wire.MAX_ARRAYS), *["," * 100] * 9_000])
+    reader.feed(frames.pack({"value": tree}, blobs))
+    assert reader.frame() == ({"value": tree}, blobs)
 
 
 def test_half_characters_are_mended_before_anybody_stores_them() -> None:

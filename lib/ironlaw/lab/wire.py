@@ -18,6 +18,7 @@ MAX_ITEMS = 200_000
 MAX_KEYS = 2_000  # of one dict or set; all together ten times as many (colliding keys are slow)
 MAX_TEXT = 1_000_000  # characters of all texts together
 MAX_BYTES = 64_000_000
+MAX_ARRAYS = 10_000  # arrays and NumPy's own numbers, each of which travels by itself
 _SAFE_INT = 2**53
 _DTYPES = frozenset(("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
                      "uint64", "float16", "float32", "float64", "complex64", "complex128"))
@@ -133,9 +134,13 @@ class _Writer:
         self.bytes += value.nbytes  # before anything is copied
         if self.bytes > MAX_BYTES:
             raise WireError(f"arrays of more than {MAX_BYTES / 1e6:.0f} MB")
-        plain = numpy.array(value, order="C", copy=True, subok=False)
-        if plain.dtype.name not in _DTYPES:
-            return {"t": "opaque", "name": f"array of {plain.dtype.name}"[:100]}
+        if value.dtype.name not in _DTYPES:
+            return {"t": "opaque", "name": f"array of {value.dtype.name}"[:100]}
+        if len(self.blobs) >= MAX_ARRAYS:
+            raise WireError(f"more than {MAX_ARRAYS:,} arrays or NumPy numbers one by one; "
+                            "give one array")
+        # A file's byte order may be another machine's; the name of the type does not tell.
+        plain = numpy.array(value, value.dtype.newbyteorder("="), order="C", subok=False)
         self.blobs.append(plain.tobytes())
         return {"t": "array", "kind": kind, "dtype": plain.dtype.name,
                 "shape": list(plain.shape), "blob": len(self.blobs) - 1}

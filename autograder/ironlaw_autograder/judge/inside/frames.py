@@ -12,6 +12,9 @@ MAX_HEADER = 16_000_000
 MAX_RELAYED = 6 * MAX_HEADER
 MAX_BLOBS = 80_000_000
 MAX_BLOB_COUNT = 10_000
+# Values that a header can hold at most, told by its commas: reading millions of empty lists
+# takes the grader a gigabyte. The largest answer and its texts need two millions.
+MAX_COMMAS = 2_500_000
 _PREFIX = struct.Struct(">I")
 
 
@@ -69,10 +72,14 @@ class Reader:
             return None
         try:
             text = self._buffer[_PREFIX.size:end].decode("utf-8")
+            if text.count(",") > MAX_COMMAS:
+                raise FrameError(f"more than {MAX_COMMAS:,} values")
             outer = json.loads(text)
             if "\\ud" in text.lower():  # half a pair of surrogates is no text that can be written
                 outer = json.loads(json.dumps(outer, ensure_ascii=False).encode("utf-8", "replace"))
             sizes, body = outer["sizes"], outer["body"]
+        except FrameError:
+            raise
         except (ValueError, KeyError, TypeError, RecursionError):
             raise FrameError("a header that is not JSON of the agreed form") from None
         counts = isinstance(sizes, list) and all(type(s) is int and s >= 0 for s in sizes)
