@@ -1,0 +1,77 @@
+"""What others install: exact pins that every promised Python takes, and the grader's image."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[2]
+PINS = ROOT / "binder" / "constraints.txt"
+
+
+def plain(name: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins() -> dict[str, str]:
+    """The exact versions that `make`, CI and Binder install."""
+    lines = (line.split("#")[0].strip() for line in PINS.read_text(encoding="utf-8").splitlines())
+    return {plain(name): version for name, _, version in (x.partition("==") for x in lines if x)}
+
+
+def test_every_pin_takes_the_oldest_python_that_is_promised() -> None:
+    """Debian 12 still has 3.11.2: a pin that asks for a later 3.11 stops `make lab` there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    wanted, refused = pins(), []
+    seen = 0
+    for installed in metadata.distributions():
+        # A local build, such as `+cpu`, is the same release.
+        if wanted.get(plain(installed.name)) != installed.version.partition("+")[0]:
+            continue
+        seen += 1
+        asks = installed.metadata.get("Requires-Python") or ""
+        if not SpecifierSet(asks).contains(oldest):
+            refused.append(f"{installed.name} {installed.version} asks for Python {asks}")
+    assert seen > len(wanted) * 0.9, f"only {seen} of {len(wanted)} pins are installed here"
+    assert not refused, f"Python {oldest} is promised, but {refused}"
+
+
+# --- the container that grades ------------------------------------------------------------
+
+def hidden(path: str, patterns: list[str]) -> bool:
+    """Whether a `.dockerignore` of plain patterns leaves `path` or a folder above it out."""
+    parts = path.split("/")
+    folders = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
+    return any(
+        fnmatch.fnmatch(folder.rpartition("/")[2], pattern.removeprefix("**/"))
+        if pattern.startswith("**/") else
+        "/" not in folder and fnmatch.fnmatch(folder, pattern)
+        for folder in folders for pattern in patterns)
+
+
+def ignored() -> list[str]:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_the_container_gets_all_of_the_course() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    tracked = [name for name in listed.stdout.decode().split("\0") if name]
+    assert [name for name in tracked if hidden(name, ignored())] == [".ci/run"]
+
+
+@pytest.mark.parametrize("path", [
+    ".git/HEAD", ".venv/bin/python", "class12-graded/grades.csv", "somewhere/gradebook.db",
+    "course/submitted/ada/lab_01_iron_law/lab_01_iron_law.ipynb", "lib/ironlaw/__pycache__/x.pyc",
+])
+def test_the_container_gets_nothing_of_students_and_of_this_machine(path: str) -> None:
+    assert hidden(path, ignored())
