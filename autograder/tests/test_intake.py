@@ -165,6 +165,8 @@ def test_names_become_safe_for_paths_and_stay_readable() -> None:
     assert intake.student_name("a/../*[b]?\x00") == "a_..___b___"
     assert intake.student_name(" .. ") == "unnamed"
     assert intake.student_name("\ud800x") == "_x"
+    assert intake.student_name("a\x9b2J\u202eb\u2028c\u2066d") == "a_2J_b_c_d"
+    assert intake.student_name("\u0645\u06cc\u200c\u062e") == "\u0645\u06cc\u200c\u062e"
 
 
 def test_no_such_path_nothing_in_it_and_another_kind_of_file_are_refused(tmp_path: Path) -> None:

@@ -324,6 +324,21 @@ def test_own_cells_stay_behind_the_cell_they_followed(desk: Desk, marking: Marki
     assert [c["id"] for c in restored.cells if not label(c)] == ["own-1", "own-2"]
 
 
+def test_text_of_ones_own_without_end_is_kept_up_to_a_length(desk: Desk, marking: Marking) -> None:
+    made = desk.reference({"explain": "x" * 300_000})
+    made.cells += [v4.new_markdown_cell("[" * 20_000) for _ in range(30)]
+    made.cells += [copy.deepcopy(made.cells[at(made, "mfu")]) for _ in range(2)]
+    made.cells[-2].source += "\n# first"
+    restored = restore(marking.template, made)
+    (said,) = [note for note in restored.notes if "held more than" in note]
+    assert said == ("Cells beside the lab's held more than 500,000 characters together; 6 of them "
+                    "count as empty.")
+    own = [c for c in restored.notebook.cells if not label(c)]
+    assert sum(len(c.source) for c in own) <= 500_000
+    assert sum(c.source == "[" * 20_000 for c in own) == 24
+    assert len(sources(restored.notebook)["explain"]) == 300_000
+
+
 def test_a_missing_answer_counts_as_empty_and_foreign_labels_are_ordinary_cells(
     desk: Desk, marking: Marking
 ) -> None:

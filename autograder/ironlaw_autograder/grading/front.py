@@ -88,7 +88,10 @@ def feedback(config: Config) -> None:
     config.FeedbackPage.extra_template_basedirs = list(_TEMPLATES)
     config.FeedbackPage.preprocessors = []  # the form grader's are not for these pages
     config.FeedbackPage.sanitize_html = True
-    config.FeedbackPage.filters = {"clean_html": f"{_HERE}.front.clean_for_marking"}
+    config.FeedbackPage.filters = {
+        "clean_html": f"{_HERE}.front.clean_for_marking",
+        "strip_files_prefix": f"{_HERE}.front.as_it_is",
+    }
 
 
 def _form(config: Config) -> None:
@@ -102,6 +105,7 @@ def _form(config: Config) -> None:
         "markdown2html": f"{_HERE}.front.markdown_for_marking",
         "clean_html": f"{_HERE}.front.clean_for_marking",
         "guarded": f"{_HERE}.front.guarded",
+        "strip_files_prefix": f"{_HERE}.front.as_it_is",
     }
 
 
@@ -136,6 +140,15 @@ def markdown_for_marking(context: Any, source: str) -> str:
 def clean_for_marking(page: str) -> str:
     """HTML for the form grader, sanitised."""
     return markup.cleaned(str(page), links=False)
+
+
+def as_it_is(page: str) -> str:
+    """In place of nbconvert's `strip_files_prefix`, which mends addresses of long ago.
+
+    It searches with expressions whose time grows with the square or the cube of a text such as
+    "[[[[": one notebook could hold up the pages of a whole class for hours.
+    """
+    return page
 
 
 def guarded(head: str, navigation: str) -> str:

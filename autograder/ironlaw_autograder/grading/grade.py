@@ -17,6 +17,7 @@ from ..build import labs
 from ..build.lab_source import Lab
 from ..course import Course
 from ..intake.settle import NOTHING, Submission
+from ..intake.spelling import shown
 from ..intake.taking import Taking, same_salt, which
 from ..judge import sandbox
 from ..judge.engine import Score
@@ -250,7 +251,7 @@ class _Grading:
 
     def _blank(self, submission: Submission) -> Result:
         when = submission.submitted.isoformat() if submission.submitted else ""
-        return Result(submission.student, submission.file.name, 0.0, self._room.lab.points, 0.0,
+        return Result(submission.student, shown(submission.file.name, 255), 0.0, self._room.lab.points, 0.0,
                       problem=submission.problem, submitted=when,
                       notes=self._taking.remarks(submission, self._stamp))
 

@@ -23,6 +23,7 @@ from .shipped import Changes, Shipped
 # their turn, here and where pages are made.
 MAX_OWN_CELLS = 500
 MAX_CELL_CHARACTERS = 500_000
+MAX_OWN_CHARACTERS = 500_000  # in all cells of one's own together
 _MAX_COPIES = 20
 
 
@@ -61,6 +62,7 @@ def restore(template: NotebookNode, submitted: NotebookNode,
             changes.points(name, found)
             made += _answer(cell, changes.called(name), found, notes)
         made += own[name]
+    _short(made, notes)
     _number(made)
     notes += changes.lines()
     asked = [name for name, cell in known.items() if name in new and label(cell)["grade"]]
@@ -106,6 +108,21 @@ def _few(own: dict[str, list[NotebookNode]], notes: list[str]) -> None:
     if left_out:
         notes.append(f"Beside the lab's cells there were {MAX_OWN_CELLS + left_out:,} more; the "
                      f"first {MAX_OWN_CELLS} were run.")
+
+
+def _short(cells: list[NotebookNode], notes: list[str]) -> None:
+    """Keep the text of one's own that comes first; pages take longest over it."""
+    room, left_out = MAX_OWN_CHARACTERS, 0
+    for cell in cells:
+        if label(cell):
+            continue
+        if len(cell.source) > room:
+            cell.source = ""
+            left_out += 1
+        room -= len(cell.source)
+    if left_out:
+        notes.append(f"Cells beside the lab's held more than {MAX_OWN_CHARACTERS:,} characters "
+                     f"together; {left_out:,} of them count as empty.")
 
 
 def _answer(cell: NotebookNode, called: str, found: list[NotebookNode],
