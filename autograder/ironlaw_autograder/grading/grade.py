@@ -251,8 +251,8 @@ class _Grading:
 
     def _blank(self, submission: Submission) -> Result:
         when = submission.submitted.isoformat() if submission.submitted else ""
-        return Result(submission.student, shown(submission.file.name, 255), 0.0, self._room.lab.points, 0.0,
-                      problem=submission.problem, submitted=when,
+        return Result(submission.student, shown(submission.file.name, 255), 0.0,
+                      self._room.lab.points, 0.0, problem=submission.problem, submitted=when,
                       notes=self._taking.remarks(submission, self._stamp))
 
     def _key(self, task: Task) -> str:

@@ -72,6 +72,8 @@ def shapes(target: str, check: str) -> list[Shape]:
         ("adds thousands of cells", _crowded, "the first 500 were run"),
         ("adds a cell of a megabyte", _giant, "more than 500,000 characters"),
         ("adds NUL bytes and half characters", _unprintable, ""),
+        ("says every label a second time in letters that look alike", _look_alike, ""),
+        ("adds text that is slow to show", _slow_to_show, "characters together"),
         ("repeats an answer hundreds of times", _again_and_again(target), "times; the last one"),
     ]
 
@@ -160,6 +162,19 @@ def _crowded(notebook: NotebookNode) -> None:
 
 def _giant(notebook: NotebookNode) -> None:
     notebook.cells.insert(1, v4.new_code_cell("x = 1\n" * (wire.MAX_TEXT // 6)))
+
+
+def _look_alike(notebook: NotebookNode) -> None:
+    for cell in list(notebook.cells):
+        copied = copy.deepcopy(cell)
+        record = copied.metadata.nbgrader
+        record.update(grade_id=record.grade_id.replace("e", "\u0435"), points=1e6, task=True)
+        copied.source = "1 / 0"
+        notebook.cells.append(copied)
+
+
+def _slow_to_show(notebook: NotebookNode) -> None:
+    notebook.cells += [v4.new_markdown_cell("[" * 20_000) for _ in range(60)]
 
 
 def _unprintable(notebook: NotebookNode) -> None:
