@@ -65,7 +65,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @functools.cache
 def no_chromium() -> str | None:
     """Why browser tests cannot run here, or None."""
-    return None if lab_browser.find_chromium() else lab_browser.HOW_TO_GET_CHROMIUM
+    if not lab_browser.find_chromium():
+        return lab_browser.HOW_TO_GET_CHROMIUM
+    return lab_browser.driver_problem()
 
 
 @functools.cache

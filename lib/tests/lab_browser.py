@@ -59,6 +59,16 @@ def find_chromium() -> str | None:
     return str(own[-1]) if own else None
 
 
+def driver_problem() -> str | None:
+    """Why playwright's driver, a program of its own, does not start here; None when it does."""
+    tried = subprocess.run([sys.executable, "-m", "playwright", "--version"],
+                           capture_output=True, text=True)
+    if tried.returncode == 0:
+        return None
+    return (f"Playwright's driver does not start. It said: {tried.stderr.strip()[-300:]} "
+            "(A missing libatomic.so.1 is, on Debian: apt-get install libatomic1.)")
+
+
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on right now."""
     with socket.socket() as probe:

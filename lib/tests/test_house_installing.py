@@ -9,6 +9,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import lab_browser
 import pytest
 from packaging.specifiers import SpecifierSet
 
@@ -38,11 +39,24 @@ def test_every_pin_takes_the_oldest_python_that_is_promised() -> None:
         if wanted.get(plain(installed.name)) != installed.version.partition("+")[0]:
             continue
         seen += 1
-        asks = installed.metadata.get("Requires-Python") or ""
+        asks = installed.metadata["Requires-Python"] or ""
         if not SpecifierSet(asks).contains(oldest):
             refused.append(f"{installed.name} {installed.version} asks for Python {asks}")
     assert seen > len(wanted) * 0.9, f"only {seen} of {len(wanted)} pins are installed here"
     assert not refused, f"Python {oldest} is promised, but {refused}"
+
+
+@pytest.mark.browser
+def test_a_driver_that_does_not_start_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a bare Debian a library of Playwright's is missing: a reason to skip, not an error."""
+    assert lab_browser.driver_problem() is None
+    broken = tmp_path / "node"
+    broken.write_text("#!/bin/sh\necho libatomic.so.1: not found >&2\nexit 127\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(broken))
+    assert "It said: libatomic.so.1: not found" in str(lab_browser.driver_problem())
 
 
 # --- the container that grades ------------------------------------------------------------
