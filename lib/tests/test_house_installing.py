@@ -89,3 +89,15 @@ def test_the_container_gets_all_of_the_course() -> None:
 ])
 def test_the_container_gets_nothing_of_students_and_of_this_machine(path: str) -> None:
     assert hidden(path, ignored())
+
+
+def test_recipe_and_guide_name_the_same_rights() -> None:
+    recipe = (ROOT / "autograder" / "Containerfile").read_text(encoding="utf-8")
+    guide = (ROOT / "autograder" / "README.md").read_text(encoding="utf-8")
+    runs = [text.split("\n#\n")[0] for text in recipe.split("docker run")[1:]]
+    rights = [re.findall(r"--cap-add (\w+)|--security-opt (\w+=\w+)", run) for run in runs]
+    assert len(rights) == 2
+    assert rights[0] == rights[1]
+    capabilities = {capability for capability, _ in rights[0] if capability}
+    (paragraph,) = (text for text in guide.split("\n\n") if text.startswith("**Without bubblewrap"))
+    assert capabilities == set(re.findall(r"(?:SYS|NET)_[A-Z]+", paragraph))
