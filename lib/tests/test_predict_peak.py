@@ -215,6 +215,17 @@ def test_the_loss_in_slices_comes_before_anything_that_costs_more() -> None:
     assert {p.config.loss_rows for p in plan.plans(sliced, 10e9)} == {256}
 
 
+def test_a_batch_that_fits_whole_is_planned_though_its_parts_would_not() -> None:
+    wish = RunConfig(model="gpt2-124m", batch=3, seq=256, optimizer="adamw-fused")
+    sliced = wish.replace(loss_rows=1024)
+    whole = peak.step_memory(sliced).peak
+    parts = peak.step_memory(sliced.replace(batch=1, accumulate=3)).peak
+    assert whole < parts  # accumulating keeps the gradients
+    best = plan.cheapest(wish, (whole + min(parts, peak.step_memory(wish).peak)) / 2)
+    assert best is not None
+    assert (best.changes, best.same_numbers) == (("--loss-rows 1024",), True)
+
+
 def test_on_a_device_of_the_catalogue_plans_keep_to_its_formats() -> None:
     wish = RunConfig(model="gpt2-1558m", batch=1, precision="amp-fp16", recompute="every-block")
     assert {p.config.precision for p in plan.plans(wish, 16e9)} == {"pure-bf16"}

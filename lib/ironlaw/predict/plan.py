@@ -144,18 +144,20 @@ def _by_catalogue(config: RunConfig) -> tuple[str, ...]:
 def _first_that_fits(config: RunConfig, batches: Sequence[int], available: float) -> int | None:
     """The largest of `batches` (falling) whose step fits; their samples are the same."""
     samples = config.batch * config.accumulate
-    low, high = 0, len(batches)
+
+    def fits(batch: int) -> bool:
+        one = config.replace(batch=batch, accumulate=samples // batch)
+        return step_memory(one).peak <= available
+
+    # Accumulating keeps gradients, so one micro-batch may fit where two halves do not: it is
+    # tried on its own. Among the rest, all of which accumulate, peak memory falls with the batch.
+    if fits(batches[0]):
+        return batches[0]
+    low, high = 1, len(batches)
     while low < high:
         middle = (low + high) // 2
-        b = batches[middle]
-        if step_memory(config.replace(batch=b, accumulate=samples // b)).peak <= available:
-            high = middle
-        else:
-            low = middle + 1
-    # Accumulating keeps gradients: one micro-batch may fit where two halves do not.
-    if low == len(batches):
-        return None
-    return batches[low]
+        low, high = (low, middle) if fits(batches[middle]) else (middle + 1, high)
+    return batches[low] if low < len(batches) else None
 
 
 def _lighter(optimizer: str) -> tuple[str, ...]:
