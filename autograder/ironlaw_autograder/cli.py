@@ -42,7 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             module.add_flags(sub)
             sub.set_defaults(run=module.run)
     args = parser.parse_args(words)
-    return finish("ironlaw-autograder", args)
+    try:
+        return finish("ironlaw-autograder", args)
+    except Exception as problem:
+        raised = sys.modules.get("sqlalchemy.exc")  # a command without a gradebook has not got it
+        if raised is None or not isinstance(problem, raised.OperationalError):
+            raise
+        print(f"ironlaw-autograder {args.command}: the gradebook cannot be read or written: "
+              f"{problem.orig}. Make room, or see that you may write there and that the server "
+              "runs; then run the same command again.", file=sys.stderr)
+        return 2
 
 
 def _skip_grammar() -> None:

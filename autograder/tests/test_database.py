@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import shutil
@@ -16,6 +17,7 @@ import postgres_server
 import pytest
 from ironlaw.errors import InputError, UnavailableError
 from ironlaw_autograder.cli import main
+from ironlaw_autograder.commands import mark
 from ironlaw_autograder.course import Course
 from ironlaw_autograder.exports import marks
 from ironlaw_autograder.grading import database, front
@@ -24,6 +26,7 @@ from ironlaw_autograder.simulate.submissions import Desk
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from postgres_server import Server
+from sqlalchemy.exc import OperationalError
 from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -245,3 +248,16 @@ def test_a_damaged_memory_of_the_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "database.json").write_text("{}")
     with pytest.raises(InputError, match="Grade again with --database"):
         database.of(tmp_path)
+
+
+def test_a_gradebook_that_cannot_be_written_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(args: argparse.Namespace) -> int:
+        raise OperationalError("UPDATE grade", {"score": 1}, Exception("database or disk is full"))
+
+    monkeypatch.setattr(mark, "run", run)
+    assert main(["mark", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "the gradebook cannot be read or written: database or disk is full. Make room" in said
+    assert "UPDATE" not in said

@@ -66,6 +66,12 @@ def test_a_class_is_only_written_when_asked(
 ) -> None:
     assert main(["simulate", "--write", str(tmp_path / "class12"), "--root", ROOT]) == 0
     assert len(list((tmp_path / "class12").glob("*.ipynb"))) == 12
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "Ada 001.ipynb").write_text("a student's", encoding="utf-8")
+    assert main(["simulate", "--write", str(real), "--root", ROOT]) == 2
+    assert "may hold a real class" in capsys.readouterr().err
+    assert [f.read_text(encoding="utf-8") for f in real.iterdir()] == ["a student's"]
     assert main(["simulate", "--hostile", "13", "--root", ROOT]) == 2
     assert "at most the number of students" in capsys.readouterr().err
 

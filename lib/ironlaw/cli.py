@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,14 @@ COMMANDS = {
 }
 """Name and summary of every command, in groups."""
 
+# What a disk or its owner says, and what to do about it. Any other error of the system is a slip
+# of this program, and its traceback is wanted.
+_SPACE = "Free some space and run the same command again"
+_RIGHTS = "Choose a place that you may read and write"
+_DISK = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EROFS: _RIGHTS, errno.EACCES: _RIGHTS,
+         errno.EPERM: _RIGHTS, errno.ENOTDIR: "A file stands where a folder should: choose another "
+         "place", errno.EISDIR: "A folder stands where a file should: choose another place"}
+
 _EPILOG = "`ironlaw COMMAND --help` explains a command and its flags. Start with: ironlaw doctor"
 
 
@@ -63,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def finish(program: str, args: argparse.Namespace) -> int:
-    """Run the parsed command; its exit status, with refusals in words and status 2."""
+    """Run the parsed command; its exit status, with refusals (also a disk's) in words and status 2."""
     try:
         return int(args.run(args))
     except IronlawError as problem:
@@ -74,6 +83,13 @@ def finish(program: str, args: argparse.Namespace) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as problem:
+        if problem.errno not in _DISK:
+            raise
+        where = f"{problem.filename}: " if problem.filename else ""
+        print(f"{program} {args.command}: {where}{problem.strerror}. {_DISK[problem.errno]}.",
+              file=sys.stderr)
+        return 2
 
 
 def _listing() -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,24 @@ def test_resuming_without_a_run_says_so_in_one_sentence(
     said = capsys.readouterr().err
     assert f"{tmp_path / 'runs'} holds none" in said
     assert "must be" not in said
+
+
+@pytest.mark.parametrize(("number", "said"), [
+    (errno.ENOSPC, "x.csv: No space left on device. Free some space and run the same command again."),
+    (errno.EROFS, "x.csv: Read-only file system. Choose a place that you may read and write."),
+    (errno.ENOTDIR, "x.csv: Not a directory. A file stands where a folder should: choose another"),
+])
+def test_what_a_disk_refuses_is_said_in_words(number: int, said: str, capsys: Capture) -> None:
+    def run(args: argparse.Namespace) -> int:
+        raise OSError(number, os.strerror(number), "x.csv")
+
+    assert cli.finish("ironlaw", argparse.Namespace(command="train", run=run)) == 2
+    assert f"ironlaw train: {said}" in capsys.readouterr().err
+
+
+def test_any_other_error_of_the_system_keeps_its_traceback() -> None:
+    def run(args: argparse.Namespace) -> int:
+        raise OSError(errno.EBADF, "x")
+
+    with pytest.raises(OSError, match="x"):
+        cli.finish("ironlaw", argparse.Namespace(command="train", run=run))

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ironlaw.errors import count
+from ironlaw.errors import InputError, count
 
 from .. import course as courses
 from ..grading.progress import Progress
@@ -31,6 +31,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.write:
+        if args.write.exists() and (not args.write.is_dir() or any(args.write.iterdir())):
+            raise InputError("write", str(args.write), "a new or empty folder",
+                             "Name another one: this may hold a real class. Nothing was written.")
         found = class_of(courses.find(args.root), args.lab, args.students, args.hostile)
         write(args.write, found)
         print(f"{len(found)} submissions in {args.write}")
