@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def finish(program: str, args: argparse.Namespace) -> int:
-    """Run the parsed command; its exit status, with refusals (also a disk's) in words and status 2."""
+    """Run the parsed command; its exit status, 2 for what it or a disk refuses, said in words."""
     try:
         return int(args.run(args))
     except IronlawError as problem:

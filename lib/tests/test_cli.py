@@ -81,7 +81,7 @@ def test_resuming_without_a_run_says_so_in_one_sentence(
 
 
 @pytest.mark.parametrize(("number", "said"), [
-    (errno.ENOSPC, "x.csv: No space left on device. Free some space and run the same command again."),
+    (errno.ENOSPC, "x.csv: No space left on device. Free some space and run the same command"),
     (errno.EROFS, "x.csv: Read-only file system. Choose a place that you may read and write."),
     (errno.ENOTDIR, "x.csv: Not a directory. A file stands where a folder should: choose another"),
 ])
