@@ -18,7 +18,7 @@ from ironlaw_autograder.grading.pages import FeedbackPage
 from ironlaw_autograder.grading.safe_copy import SafeCopy, SafePage
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from nbformat import v4
+from nbformat import NotebookNode, v4
 from traitlets.config import Config
 
 # What a stored text may still hold of HTML: nothing with an attribute, nothing that nests.
@@ -131,6 +131,18 @@ def test_the_graded_copy_keeps_code_and_our_own_cells_as_they_are() -> None:
     assert made.cells[1].outputs[0].metadata == {}
     assert "widgets" not in made.metadata
     assert made.cells[2].source == f"<{markup.PARTER}script>"
+
+
+def test_markdown_in_outputs_is_shown_up_to_a_length_and_its_absence_said() -> None:
+    def shown() -> NotebookNode:
+        return v4.new_output("display_data", {"text/markdown": "*a_" * 6_000, "text/plain": "x"})
+
+    book = v4.new_notebook(cells=[v4.new_code_cell("", outputs=[shown() for _ in range(10)])
+                                  for _ in range(4)])
+    made, _ = SafeCopy().preprocess(book, {})
+    kinds = [set(output.data) for cell in made.cells for output in cell.outputs]
+    assert kinds == [{"text/markdown", "text/plain"}] * 27 + [{"text/plain"}] * 13
+    assert "more than 500,000 characters of Markdown" in made.cells[3].outputs[9].data["text/plain"]
 
 
 def test_a_page_shows_names_as_text() -> None:

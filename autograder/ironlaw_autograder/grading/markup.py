@@ -24,6 +24,7 @@ from pygments.token import STANDARD_TYPES
 # Longer Markdown is shown as plain text: the renderer's time grows with the square.
 LONGEST_MARKDOWN = 20_000
 LONGEST_CODE = 200_000
+MOST_SHOWN = 500_000  # characters of Markdown in all outputs of a notebook
 
 # Parts what must not be read together; has no width and allows no line break.
 PARTER = "\u2060"

@@ -26,11 +26,14 @@ class SafeCopy(NbGraderPreprocessor):
                    resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """One graded notebook, fit to be opened."""
         nb.metadata.pop("widgets", None)
+        room = markup.MOST_SHOWN
         for cell in nb.cells:
             cell.pop("attachments", None)
             if cell.cell_type == "code":
                 cell.source = markup.shortened(cell.source, markup.LONGEST_CODE)
-                cell.outputs = [_stored(output) for output in cell.outputs]
+                for output in cell.outputs:
+                    room -= len(output.get("data", {}).get("text/markdown", ""))
+                    _store(output, room >= 0)
             elif label(cell).get("locked") is not True:
                 cell.source = markup.as_text(cell.source)
         return nb, resources
@@ -58,11 +61,16 @@ class SafePage(NbGraderPreprocessor):
         return nb, resources
 
 
-def _stored(output: NotebookNode) -> NotebookNode:
-    """An output as the graded copy keeps it; HTML is the judge's own, and escaped by it."""
+def _store(output: NotebookNode, rendered: bool) -> None:
+    """Make an output as the graded copy keeps it; HTML is the judge's own, and escaped by it.
+
+    Markdown that must not be `rendered` leaves a word of its absence.
+    """
     if "data" in output:
         data = {kind: text for kind, text in output.data.items() if kind in _SHOWN}
-        if "text/markdown" in data:
+        if "text/markdown" in data and rendered:
             data["text/markdown"] = markup.as_text(data["text/markdown"])
+        elif "text/markdown" in data:
+            data = {"text/plain": "[Left out: the outputs of this notebook hold more than "
+                                  f"{markup.MOST_SHOWN:,} characters of Markdown.]"}
         output.data, output.metadata = NotebookNode(data), NotebookNode()
-    return output
