@@ -49,6 +49,15 @@ def test_prediction_agrees_with_pytorchs_tracker_within_a_percent(changes: dict[
     assert peak.step_memory(config).peak == pytest.approx(tracked_peak(config), rel=0.01)
 
 
+@pytest.mark.parametrize(("precision", "recompute"), [
+    ("fp32", "none"), ("amp-bf16", "none"), ("pure-bf16", "sqrt"), ("fp32", "selective")])
+def test_one_sequence_alone_keeps_its_keys_and_values_where_they_lie(
+        precision: str, recompute: str) -> None:
+    config = RunConfig(**{**BLOCKS_DECIDE, "batch": 1, "layers": 3, "optimizer": "sgd"},
+                       attention="materialised", precision=precision, recompute=recompute)
+    assert peak.step_memory(config).peak == pytest.approx(tracked_peak(config), rel=2e-3)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "amp-bf16", "amp-fp16", "pure-bf16"])
 @pytest.mark.parametrize("attention", ["flash", "materialised"])
 def test_one_more_block_costs_its_saved_bytes(precision: str, attention: str) -> None:

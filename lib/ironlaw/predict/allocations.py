@@ -31,6 +31,9 @@ class Walk(LossWalk):
         self._together = blocks_per_segment(config.recompute, self.shape.layers)
         self.square = float(self.shape.width) ** 2
         self.flash = config.attention != "materialised"
+        # The heads of one sequence lie in its qkv at even distances, so products read keys and
+        # values there; those of several have to be copied together first.
+        self.copies_heads = config.batch > 1
 
     def run(self) -> Ledger:
         """A settled step: moments exist, gradients do not; two micro-batches show all."""
@@ -97,7 +100,7 @@ class Walk(LossWalk):
             self._scores_forward(i, saved=saved and not recomputed)
             self.hold(f"{i}.y", "activations", c)
             self.free(f"{i}.heads")
-            if saved and not recomputed:
+            if saved and not recomputed and self.copies_heads:
                 self.free(f"{i}.qkv")
         self._cast(f"{i}.projection", self.square)
         self.hold("branch", "transient", c)
@@ -138,25 +141,30 @@ class Walk(LossWalk):
     def _scores_forward(self, i: int, *, saved: bool) -> None:
         """softmax(q k^T) v with every S x S tensor in memory."""
         c, c_pairs = self.compute, self.width.compute * self.pairs
-        self.hold(f"{i}.scaled", "transient", c)
+        if self.copies_heads:
+            self.hold(f"{i}.scaled", "transient", c)
+            self.hold(f"{i}.k", "activations", c)
         self.hold(f"{i}.q", "activations", c)
-        self.hold(f"{i}.k", "activations", c)
         self.hold(f"{i}.scores", "transient", c_pairs)
-        self.free(f"{i}.scaled")
+        if self.copies_heads:
+            self.free(f"{i}.scaled")
         if self.width.compute < 4:
             self.hold(f"{i}.scores32", "transient", 4 * self.pairs)
         self.hold(f"{i}.softmax", "activations", 4 * self.pairs)
         if self.width.compute < 4:
             self.free(f"{i}.scores32")
             self.hold(f"{i}.weights", "activations", c_pairs)
-        self.hold(f"{i}.v", "activations", c)
+        if self.copies_heads:
+            self.hold(f"{i}.v", "activations", c)
         self.hold(f"{i}.heads", "transient", c)
         self.free(f"{i}.scores")
         if not saved:
             self._free_scores(i)
 
     def _free_scores(self, i: int) -> None:
-        self.free(f"{i}.q", f"{i}.k", f"{i}.v", f"{i}.softmax")
+        self.free(f"{i}.q", f"{i}.softmax")
+        if self.copies_heads:
+            self.free(f"{i}.k", f"{i}.v")
         if self.width.compute < 4:
             self.free(f"{i}.weights")
 
@@ -240,7 +248,7 @@ class Walk(LossWalk):
             self.free(f"{i}.heads")
         self.hold("dv", "transient", c)
         self.hold("dweights", "transient", c_pairs)
-        self.free("dx", f"{i}.v")
+        self.free("dx", *([f"{i}.v"] if self.copies_heads else []))
         if self.width.compute < 4:
             self.free(f"{i}.weights")
             self.hold("dsoftmax", "transient", 4 * self.pairs)
@@ -255,10 +263,15 @@ class Walk(LossWalk):
         else:
             self.rename("dscores32", "dscores")
         self.hold("dqk", "transient", 2 * c)
-        self.free("dscores", f"{i}.q", f"{i}.k")
+        recomputed = self.config.recompute == "selective"
+        self.free("dscores", f"{i}.q")
+        if self.copies_heads:
+            self.free(f"{i}.k")
+        elif not recomputed:
+            self.free(f"{i}.qkv")
         self.hold("dqkv", "transient", 3 * c)
         self.free("dqk", "dv")
-        if self.config.recompute == "selective":  # the re-run held its inputs until here
+        if recomputed:  # the re-run held its inputs until here
             self.free(f"{i}.qkv")
 
     def _embedding_backward(self) -> None:

@@ -85,6 +85,10 @@ def block_bytes(
     `32 b s h`, FP32 `64 b s h`; tiled attention adds one FP32 statistic per row and
     head, `4 a b s`; materialised attention instead an FP32 softmax and, where products
     run in 16 bits, its copy: `6 a b s^2`, or `4 a b s^2` in FP32.
+
+    For a batch of several sequences. Of a single one, materialised attention reads keys and
+    values where the product wrote them and keeps all of that, `b s h` values more;
+    `step_memory` counts them.
     """
     choice("precision", precision, WIDTHS)
     choice("attention", attention, ATTENTION_FORMS)
