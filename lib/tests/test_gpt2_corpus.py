@@ -42,6 +42,19 @@ def test_every_token_is_kept_and_a_part_is_held_back(text: Path) -> None:
     assert made.text_bytes == text.stat().st_size
 
 
+@pytest.mark.parametrize("content", [
+    "Words in one long line. " * 900 + "\n", "word" * 5000,
+    "".join(f"{'line ' * 60}{i}\n" for i in range(31))])
+def test_a_text_with_long_lines_is_cut_too(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "line.txt"
+    file.write_text(content, encoding="utf-8")
+    pieces = corpus.documents(str(file))
+    assert 20 <= len(pieces) <= 41
+    assert "".join(pieces) == content
+    made = corpus.load(str(file), tokens.nano())
+    assert len(made.validation) > 0.02 * len(made.train)
+
+
 def test_the_hash_follows_the_content(text: Path) -> None:
     first = corpus.load(str(text), tokens.nano())
     assert corpus.load(str(text), tokens.nano()).sha256 == first.sha256

@@ -237,6 +237,7 @@ def test_refusals_speak_to_a_person_at_a_terminal(words: list[str], said: str, u
     ["plan"],
     ["plan", "--memory", "-5"],
     ["plan", "--memory", "8", "--reserve", "9"],
+    ["plan", "--memory", "8", "--most", "-1"],
     ["plan", "--device", "no such device"],
     ["predict", "--eta", "40"],
     ["predict", "--eta", "0", "--device", "T4", "--precision", "amp-bf16"],

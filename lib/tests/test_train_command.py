@@ -178,6 +178,7 @@ def test_on_a_gpu_with_bf16_the_default_says_what_is_quicker(
     (["--corpus", "nowhere.txt"], "No such file"),
     (["--vocab", "100"], "at least 4096"),
     (["--threads", "0"], "threads = 0"),
+    (["--threads", "100000"], "at most 4096"),
     (["--resume"], "Name the run's folder with --out"),
     (["--device", "abacus"], "device = 'abacus'"),
 ])

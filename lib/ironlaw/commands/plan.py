@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import hardware, workspace
 from ..config import RunConfig
-from ..errors import InputError, not_negative, positive
+from ..errors import InputError, count, not_negative, positive
 from ..predict import plan
 from ..units import GB, gigabytes, memory, percent
 from . import _attention, _formats
@@ -29,6 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan and print; the exit status is 1 when nothing fits."""
+    count("most", args.most)
     # A size of memory alone says nothing of a CPU: then it is an accelerator's.
     kind = "cuda" if args.memory is not None else _attention.device_type(args.device)
     _attention.fill(args, kind)

@@ -23,6 +23,8 @@ from . import _attention, _room, _train_options
 RUNS = Path("runs")
 PROMPTS = {STANDARD_LIBRARY: "def"}
 CONTINUATION = 60
+MOST_THREADS = 4096
+"""More than any machine has cores; far beyond it the system ends the program without a word."""
 _STEP_FLAGS = ("model", "layers", "width", "heads", "vocab", "batch", "seq", "accumulate",
                "precision", "recompute")
 _RUN_FLAGS = ("steps", "learning_rate", "warmup", "weight_decay", "clip", "seed", "corpus",
@@ -60,7 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.threads is not None:
-        count("threads", args.threads)
+        count("threads", args.threads, high=MOST_THREADS)
     count("loader_workers", args.loader_workers, low=0, high=64)
     from ..gpt2.runtime import prepare
 

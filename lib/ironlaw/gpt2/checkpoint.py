@@ -30,11 +30,11 @@ _NAME = re.compile(r"step-(\d{8})\.pt")
 
 
 class DamagedCheckpointError(IronlawError):
-    """A checkpoint that cannot be read. `path` names it."""
+    """A checkpoint that cannot be read. `path` names it, `why` says what is wrong."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        self.path = path
-        super().__init__(f"The checkpoint {path} is damaged: {why}.")
+    def __init__(self, path: Path, why: str, next_step: str = "") -> None:
+        self.path, self.why = path, why
+        super().__init__(f"The checkpoint {path} is damaged: {why}. {next_step}".rstrip())
 
 
 def saved(folder: Path) -> list[Path]:
@@ -108,7 +108,10 @@ def newest_whole(folder: Path) -> tuple[Path, dict[str, Any], list[DamagedCheckp
         except DamagedCheckpointError as problem:
             damaged.append(problem)
     if damaged:
-        raise damaged[0]
+        newest = damaged[0]
+        raise DamagedCheckpointError(
+            newest.path, newest.why, "No older one here can be read. Bring one back from a copy, "
+            "or start a new run with another --out.")
     return None
 
 

@@ -73,7 +73,8 @@ def documents(source: str) -> list[str]:
     """The texts of `source`: "standard-library" or the path of a UTF-8 text file.
 
     A file is cut after line ends into pieces of about 64 kB, so that all cores can encode
-    them; each piece counts as a document without an end-of-text token after it.
+    them; where lines are longer than that, after a space, or anywhere in a text without any.
+    Each piece counts as a document without an end-of-text token after it.
     """
     if source == STANDARD_LIBRARY:
         # A few old sources are not UTF-8; their odd bytes become U+FFFD.
@@ -171,13 +172,23 @@ def _mapped(folder: Path, name: str) -> Corpus:
 
 def _pieces(text: str) -> list[str]:
     pieces, start = [], 0
-    # A short text still gets at least 20 pieces, so that some of it can be held out.
-    size = max(1, min(_PIECE, len(text) // VALIDATION_EVERY))
+    # A short text still gets at least 20 pieces, so that some of it can be held out: none is
+    # longer than twice `size`.
+    size = max(1, min(_PIECE, len(text) // (2 * VALIDATION_EVERY)))
     while start < len(text):
-        end = text.find("\n", start + size) + 1 or len(text)
+        end = _end_of_piece(text, start + size, size)
         pieces.append(text[start:end])
         start = end
     return pieces
+
+
+def _end_of_piece(text: str, least: int, within: int) -> int:
+    """Where a piece ends that reaches to `least`: after the next line or word near by."""
+    for mark in ("\n", " "):
+        found = text.find(mark, least, least + within)
+        if found >= 0:
+            return found + 1
+    return min(least, len(text))
 
 
 class Batches:
