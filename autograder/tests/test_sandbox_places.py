@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import tempfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import ironlaw
 import pytest
@@ -120,6 +122,29 @@ def test_what_must_be_seen_is_mounted_after_the_private_folders(
     seen = [words.index(target) for target in needed]
     assert len(private) == 3
     assert max(private) < min(seen)
+
+
+@pytest.mark.parametrize(("prefix", "package", "hidden"), [
+    ("/usr/local", "/usr/src/course/lib/ironlaw", False),  # the container: gone with /usr/src
+    ("/usr/local", "/usr/local/lib/python3/site-packages/ironlaw", True),
+    ("/usr/src/course/.venv", "/usr/src/course/.venv/lib/site-packages/ironlaw", True),
+    ("/usr/src/course/.venv", "/usr/src/course/lib/ironlaw", False),
+    ("/elsewhere/.venv", "/elsewhere/.venv/lib/site-packages/ironlaw", True),
+    ("/elsewhere/.venv", "/elsewhere/.venv/src/course/lib/ironlaw", False),  # `-e git+...`
+    ("/elsewhere/.venv", "/elsewhere/lib/ironlaw", False),
+])
+def test_a_package_is_covered_where_it_would_be_seen_and_left_out_where_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, package: str, hidden: bool
+) -> None:
+    monkeypatch.setattr(sandbox, "_bubblewrap", lambda: "bwrap")
+    monkeypatch.setattr(sandbox, "_strangers",
+                        lambda folder: [f"{folder}/src"] if folder != "/usr/local" else [])
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sys, "base_prefix", "/usr/local")
+    monkeypatch.setattr(importlib.util, "find_spec",
+                        lambda name: SimpleNamespace(origin=f"{package}/__init__.py"))
+    words = sandbox.command((), 1_000_000)
+    assert (package in words) == hidden
 
 
 @pytest.mark.parametrize(("reason", "advice"), [

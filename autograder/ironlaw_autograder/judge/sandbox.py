@@ -112,11 +112,12 @@ def command(blocked: tuple[str, ...], disk_bytes: int) -> list[str]:
     covered = _strangers("/usr") + _strangers("/usr/local")
     for folder in covered:
         words += ["--perms", "0755", "--tmpfs", folder]
-    for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
-        if not _within(prefix, "/usr") or any(_within(prefix, folder) for folder in covered):
-            words += _mount(prefix, prefix)
-            words += [word for folder in _strangers(prefix) for word in _empty(folder)]
-    words += _hidden_packages()
+    mounted = [prefix for prefix in dict.fromkeys((sys.base_prefix, sys.prefix))
+               if not _within(prefix, "/usr") or any(_within(prefix, f) for f in covered)]
+    for prefix in mounted:
+        words += _mount(prefix, prefix)
+        words += [word for folder in _strangers(prefix) for word in _empty(folder)]
+    words += _hidden_packages(mounted, covered)
     words += _mount(str(package), "/course/ironlaw") + _mount(str(_INSIDE), "/agent/inside")
     for module in blocked:
         words += _blocked(package, module)
@@ -233,17 +234,20 @@ def _strangers(prefix: str) -> list[str]:
     return [str(f) for f in inside if f.name not in _OWN and f.is_dir() and not f.is_symlink()]
 
 
-def _hidden_packages() -> list[str]:
-    """Cover what is installed inside the mounted environment and must not be seen there.
+def _hidden_packages(mounted: list[str], covered: list[str]) -> list[str]:
+    """Cover what is installed where the sandbox looks and must not be seen there.
 
     The autograder holds hidden tests; a second copy of the learner's package would hold
-    the modules that a lab blocks.
+    the modules that a lab blocks. What lies in a folder that is covered already is gone: to
+    cover it once more would put an empty package of that name there.
     """
     words: list[str] = []
     for name in ("ironlaw", "ironlaw_autograder"):
         found = importlib.util.find_spec(name)
         folder = Path(str(found.origin)).parent if found and found.origin else Path("/nowhere")
-        if any(folder.is_relative_to(p) for p in (sys.prefix, sys.base_prefix, "/usr")):
+        places = [("/usr", covered), *((prefix, _strangers(prefix)) for prefix in mounted)]
+        if any(_within(str(folder), place) and not any(_within(str(folder), g) for g in gone)
+               for place, gone in places):
             words += _empty(str(folder))
     return words
 
