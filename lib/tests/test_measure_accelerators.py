@@ -136,7 +136,11 @@ def test_then_the_comparison_goes_on_with_estimates(monkeypatch: pytest.MonkeyPa
 def test_macs_and_cpus_say_whose_memory_figures_these_are(monkeypatch: pytest.MonkeyPatch) -> None:
     mac = device.Device(MPS, "Apple M2", 1e10, 8, None, {})
     assert "holds now" in memory.on_device(TINY, mac).notes["backend"]
-    assert "A CPU keeps no count" in memory.on_device(TINY, device.find("cpu")).notes["backend"]
+    note = memory.on_device(TINY, device.find("cpu")).notes["backend"]
+    assert "A CPU keeps no count" in note
+    assert "'adamw' takes in an accelerator's multi-tensor kernels and not on a CPU" in note
+    fused = TINY.replace(optimizer="adamw-fused")
+    assert "kernels" not in memory.on_device(fused, device.find("cpu")).notes["backend"]
 
 
 @pytest.mark.parametrize(("supported", "usual"), [(True, "bf16"), (False, "fp16")])

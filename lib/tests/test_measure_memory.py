@@ -220,7 +220,9 @@ def test_measure_and_predict_print_the_same_keys(
     assert "--backend device" in measured["reasons"]["step_seconds"]
     assert cli.main(["measure", *flags[:-1], "--backend", "device", "--on", "cpu",
                      "--steps", "2"]) == 0
-    assert "tokens per second" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "tokens per second" in said
+    assert "A CPU keeps no count of its tensors" in said
     assert cli.main(["measure", "--backend", "device", "--device", "H100 80GB SXM"]) == 2
 
 

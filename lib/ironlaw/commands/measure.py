@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import workspace
 from ..config import RunConfig
-from ..errors import InputError
+from ..errors import InputError, count
 from ..results import MemoryMeasurement, StepMeasurement
 from ..results_text import beyond_the_split
 from ..units import duration, gibibytes, gigabytes, percent, si, significant
@@ -65,6 +65,7 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
     from ..measure.memory import measure_memory
 
     if backend == "device":
+        count("steps", steps)
         here = _where(on)
         if config.device not in ("this", here.catalogue_name):
             raise InputError("device", config.device, "'this' when a step is measured",
@@ -138,6 +139,8 @@ def _print(found: dict[str, Any]) -> None:
               f"{gigabytes(size, 4) if size is not None else 'unknown':>16}{share:>10}{binary}")
     for name, size in beyond_the_split(memory).items():
         print(f"    {name:<26}{gigabytes(size, 4):>16}{'':>10}   ({gibibytes(size)})")
+    if "backend" in memory.notes:
+        print(f"    {memory.notes['backend']}")
     if found["step_seconds"] is None:
         print(f"\n  {'step':<28}{'unknown':>16}   {found['reasons']['step_seconds']}")
         return

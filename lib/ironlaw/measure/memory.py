@@ -157,7 +157,7 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
         why = ("MPS tells what it holds now, not the most that it held" if here.type == "mps"
                else "A CPU keeps no count of its tensors")
         return _relabelled(traced, here, None, None, None,
-                           f"{why}: these are the tracker's figures.")
+                           f"{why}: these are the tracker's figures{_other_kernels(config, here)}.")
     target = here.torch_device
     torch.cuda.empty_cache()
     allocated_before = torch.cuda.memory_allocated(target)
@@ -182,6 +182,14 @@ def on_device(config: RunConfig, here: Device) -> MemoryMeasurement:
         torch.cuda.empty_cache()
     return _relabelled(traced, here, peak, reserved, whole - free - reserved,
                        "The peak is CUDA's; its split is the tracker's, which knows no rounding.")
+
+
+def _other_kernels(config: RunConfig, here: Device) -> str:
+    """What the tracker counts and a CPU does not take: see `trace`."""
+    if here.type == "cpu" and config.optimizer in ("adam", "adamw", "rmsprop"):
+        return (f", with the workspace that {config.optimizer!r} takes in an accelerator's "
+                "multi-tensor kernels and not on a CPU")
+    return ""
 
 
 def _relabelled(traced: MemoryMeasurement, here: Device, peak: int | None,
