@@ -124,7 +124,7 @@ class RunConfig:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunConfig:
         """The inverse of `to_json`; unknown names raise `InputError`."""
-        known = {item.name for item in fields(cls)}
+        known = [item.name for item in fields(cls)]
         for name in data:
             choice("config field", name, known)
         return cls(**data)

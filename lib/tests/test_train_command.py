@@ -180,6 +180,8 @@ def test_on_a_gpu_with_bf16_the_default_says_what_is_quicker(
     (["--threads", "0"], "threads = 0"),
     (["--threads", "100000"], "at most 4096"),
     (["--resume"], "Name the run's folder with --out"),
+    (["--resume", "--out", "runs/typo"], "there is no folder runs/typo"),
+    (["--out", "text.txt"], "text.txt cannot be written to (it is a file)"),
     (["--device", "abacus"], "device = 'abacus'"),
 ])
 def test_what_cannot_be_is_said_in_one_line(

@@ -18,6 +18,9 @@ from . import _attention, _room
 if TYPE_CHECKING:
     from ..measure.device import Device
 
+_QUICK_BLOCKS = 12
+"""Passes through a block that are traced before anybody wonders whether something hangs."""
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `ironlaw measure`."""
@@ -77,6 +80,9 @@ def outputs(config: RunConfig, backend: str = "tracker", on: str | None = None,
             step = _timed(config, on, steps)
             memory = measure_memory(config, "device", here)
     else:
+        if config.shape.layers * config.accumulate > _QUICK_BLOCKS:
+            _say(f"tracing {config.shape.layers} blocks without their contents; on a busy machine "
+                 "the largest models take minutes")
         step, memory = None, measure_memory(config, "tracker")
     work = flops.count(config)
     reasons = dict(memory.reasons)

@@ -127,6 +127,10 @@ def _settings(args: argparse.Namespace, out: Path, device_type: str) -> tuple[Tr
     if rest.get("corpus", STANDARD_LIBRARY) != STANDARD_LIBRARY:
         rest["corpus"] = str(Path(rest["corpus"]).resolve())
     base = checkpoint.settings_of(out) if args.resume else None
+    if args.resume and not (step or rest or out.exists()):
+        raise UnavailableError("A run that --resume could go on with",
+                               f"there is no folder {out}, and nothing else says what to train.",
+                               "Name the folder of a run, or start one without --resume.")
     if base is None:
         if "init" in rest:
             rest["init"], sizes = _start(rest["init"], step)

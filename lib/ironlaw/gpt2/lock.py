@@ -34,7 +34,12 @@ class RunLock:
         self._handle: IO[str] | None = None
 
     def check(self) -> None:
-        """Raise `LockedRunError` when another process holds the folder now."""
+        """Raise `LockedRunError` when another process holds the folder now.
+
+        `UnavailableError` when there can be none: its name is that of a file.
+        """
+        if self.path.parent.exists() and not self.path.parent.is_dir():
+            raise self._impossible("it is a file")
         if self.path.exists():
             with self:
                 pass
@@ -66,9 +71,7 @@ class RunLock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = self.path.open("a+", encoding="utf-8")
         except OSError as problem:
-            raise UnavailableError(
-                f"Room for {self.path}", f"it could not be written ({problem.strerror}).",
-                "Name another folder with --out.") from problem
+            raise self._impossible(str(problem.strerror)) from problem
         try:
             _lock(handle)
         except OSError:
@@ -82,6 +85,11 @@ class RunLock:
                 return handle
         handle.close()
         return None
+
+    def _impossible(self, why: str) -> UnavailableError:
+        return UnavailableError(
+            "A folder for the run", f"{self.path.parent} cannot be written to ({why}).",
+            "Name another folder with --out.")
 
     @staticmethod
     def _holder(handle: IO[str]) -> str:

@@ -2,8 +2,10 @@
 
 `trace` runs the step of `ironlaw.gpt2` on fake tensors, which have shapes and formats
 and no contents: PyTorch's own tracker then gives the peak of a model of any size, on a
-laptop, in seconds. `measure_memory` with backend "device" lets a GPU really do it and
-asks its allocator. `saved_tensors` lists what one block leaves for the backward pass.
+laptop, in seconds to a few minutes (each operation of the step is one to track, whatever
+its size: it is blocks, recomputation and micro-batches that take time). `measure_memory`
+with backend "device" lets a GPU really do it and asks its allocator. `saved_tensors` lists
+what one block leaves for the backward pass.
 All sizes in bytes. Formats are spelled out in the model, so a CPU's trace counts what
 CUDA would allocate, before rounding and fragmentation.
 """
