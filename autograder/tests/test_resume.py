@@ -218,6 +218,19 @@ def test_two_graders_do_not_write_to_one_folder(
     assert len(school.grade()) == 3
 
 
+def test_a_folder_that_cannot_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, **options: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # as a system's own folders do
+    with (pytest.raises(InputError, match="No such file") as refused,
+          journal.only_writer(tmp_path / "a")):
+        pass
+    assert refused.value.argument == "out"
+
+
 # The command itself, killed
 
 @pytest.mark.sandbox

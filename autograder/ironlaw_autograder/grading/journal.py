@@ -156,7 +156,12 @@ class Journal:
 @contextlib.contextmanager
 def only_writer(root: Path) -> Iterator[None]:
     """Hold `root` for this grader alone; a second one is refused while the first works."""
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError("out", str(root), "a folder that can be made",
+                         f"The system says: {problem.strerror}. Name another place with --out."
+                         ) from problem
     if sys.platform == "win32":
         yield
         return
