@@ -28,6 +28,7 @@ from ironlaw_autograder.judge.limits import Limits
 from ironlaw_autograder.simulate.submissions import Desk
 from nbformat import NotebookNode
 from regraded_class import LAB, Class, gradebook
+from test_ctrl_c import lost
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -216,6 +217,17 @@ def test_two_graders_do_not_write_to_one_folder(
     with journal.only_writer(school.out), pytest.raises(InputError, match="no other grader"):
         school.grade()
     assert len(school.grade()) == 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_that_python_drops_stops_after_the_submission_and_loses_nothing(
+    school: Class,
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        school.grade(report=lambda *result: lost())
+    assert school.judged == ["a"]
+    assert len(school.grade()) == 3
+    assert school.judged == ["b", "c"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(

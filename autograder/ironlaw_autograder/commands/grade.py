@@ -14,8 +14,7 @@ from ironlaw.errors import InputError, count
 from .. import course as courses
 from ..build import notebook
 from ..grading import changes, cluster, cluster_scheduler, database, tables
-from ..grading.ctrl_c import CtrlC
-from ..grading.grade import Result, Runner, grade_folder
+from ..grading.grade import Runner, grade_folder
 from ..grading.progress import Progress
 from ..judge import sandbox
 from . import _taking
@@ -61,15 +60,11 @@ def run(args: argparse.Namespace) -> int:
     runner = None if args.scheduler is None else _on_cluster(args)
     before = changes.previous(out)
     try:
-        with CtrlC() as ctrl_c, contextlib.closing(Progress()) as progress:
-            def report(place: int, total: int, result: Result) -> None:
-                progress(place, total, result)
-                ctrl_c.check()
-
+        with contextlib.closing(Progress()) as progress:
             lab, results = grade_folder(course, path, out, lab_name=args.lab, workers=workers,
                                         isolated=not args.accept_risk, fresh=args.fresh,
                                         pages=not args.no_feedback,
-                                        runner=runner, url=args.database, report=report,
+                                        runner=runner, url=args.database, report=progress,
                                         taking=taking, notice=_note)
     except KeyboardInterrupt:
         print(f"\nStopped. What has been judged is kept in {out}; the same command goes on from "

@@ -24,6 +24,7 @@ from ..judge.engine import Score
 from ..judge.limits import Limits
 from . import database, pool, work
 from .adapter import Classroom, GradingError
+from .ctrl_c import CtrlC
 from .journal import Journal, Written, answers, only_writer, withheld
 from .work import Marking, Outcome, Task
 
@@ -97,7 +98,7 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
                        pages, taking)
     results: dict[str, Result] = {}
     nameless: list[Result] = []  # they come in their own order
-    with (only_writer(out),
+    with (only_writer(out), CtrlC() as ctrl_c,
           contextlib.closing(grading.results(submissions, runner, fresh)) as made):
         for result in made:
             if result.student:
@@ -106,6 +107,7 @@ def grade_folder(course: Course, folder: Path, out: Path, *, lab_name: str | Non
                 nameless.append(result)
             if report is not None:
                 report(len(results) + len(nameless), len(submissions), result)
+            ctrl_c.check()
     left = iter(nameless)
     return lab, [results[s.student] if s.student else next(left) for s in submissions]
 
