@@ -58,8 +58,8 @@ def test_a_cell_that_another_reader_would_start_is_guarded_too() -> None:
 def test_a_long_answer_is_guarded_in_one_look_at_each_sign(
         monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    plain = cells._skipped
-    monkeypatch.setattr(cells, "_skipped", lambda char: looks.append(1) or plain(char))
+    plain = cells._starts_formula
+    monkeypatch.setattr(cells, "_starts_formula", lambda char: looks.append(1) or plain(char))
     text = '"\n' * 5000 + "=1"
     assert cells.guard(text) == "'\"\n" * 5000 + "'=1"
     assert len(looks) == len(text)

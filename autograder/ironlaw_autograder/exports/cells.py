@@ -46,18 +46,18 @@ def _formula_starts(text: str) -> list[bool]:
     """
     starts = [False]
     for char in reversed(text):  # from the end, so that each place takes one look
-        starts.append(starts[-1] if _skipped(char) else
-                      unicodedata.normalize("NFKC", char)[:1] in _FORMULA)
+        own = _starts_formula(char)
+        starts.append(starts[-1] if own is None else own)
     return starts[::-1]
 
 
 @functools.lru_cache(4096)
-def _skipped(char: str) -> bool:
-    """Whether a spreadsheet may pass over `char` before it looks for a formula."""
+def _starts_formula(char: str) -> bool | None:
+    """Whether a cell that begins with `char` runs; None: it is passed over, the next decides."""
     if char.isspace() or char in _SKIPPED or unicodedata.category(char) in ("Cc", "Cf", "Zs"):
-        return True
+        return None
     plain = unicodedata.normalize("NFKC", char)[:1]
-    return plain.isspace() or plain in _SKIPPED
+    return None if plain.isspace() or plain in _SKIPPED else plain in _FORMULA
 
 
 def number(value: float, digits: int = 2) -> str:

@@ -114,10 +114,13 @@ def span(seconds: float) -> str:
 def _no_such_day(text: str) -> bool:
     """Whether `text` begins with year, month and day in figures, and no calendar has that day."""
     found = _ISO_DAY.match(text)
+    if found is None:
+        return False
     try:
-        return found is not None and not date(*map(int, found.groups()))
+        date(*map(int, found.groups()))
     except ValueError:
         return True
+    return False
 
 
 def _parsed(text: str) -> datetime | None:

@@ -8,7 +8,6 @@ than the function. Chapter 2 shows a recording made with this.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -16,9 +15,10 @@ from typing import Any
 
 from ..errors import InputError, IronlawError, choice, count, number
 from ..results import ActivationTimings
-from . import calibration, host, timing
+from . import host, timing
 from ._torch import torch
 from .device import DTYPES, Device, find
+from .origin import origin
 
 SHAPE = (8, 1024, 3072)
 """GPT-2 small's tensor between the feed-forward products, 8 sequences of 1,024 tokens."""
@@ -59,11 +59,10 @@ def measure_activations(
                for name, times in samples.items()}
     spreads = {name: timing.spread(times) for name, times in samples.items()}
     return ActivationTimings(
-        device=here.name, device_type=here.type, threads=here.threads, dtype=dtype, shape=sizes,
-        samples=samples, medians={name: s.median for name, s in spreads.items()},
+        **origin(here), dtype=dtype, shape=sizes, samples=samples,
+        medians={name: s.median for name, s in spreads.items()},
         spreads={name: s.interquartile for name, s in spreads.items()},
-        versions=calibration.versions(here), notes=host.circumstances(here.threads, share),
-        measured_on=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+        notes=host.circumstances(here.threads, share))
 
 
 def functions(x: torch.Tensor, out: torch.Tensor) -> dict[str, Callable[[], Any]]:

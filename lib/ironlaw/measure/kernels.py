@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -24,6 +24,9 @@ parameter: decay 1, first moment 3, second moment 4, both corrections 2, root, e
 quotient, rate and difference 5."""
 
 _ALIGNED_VALUES = 64
+"""A multiple of a cache line in every format."""
+
+
 @dataclass(frozen=True)
 class Operation:
     """A call, the bytes that it moves, its FLOP, and where that number comes from.
@@ -68,9 +71,11 @@ class Maker:
         return made.to(device=self.device, dtype=self.dtype)
 
     def empty(self, *shape: int) -> torch.Tensor:
+        """A place for a result."""
         shared = self._cut("outputs", shape)
-        return torch.zeros(shape, device=self.device, dtype=self.dtype) \
-            if shared is None else shared
+        if shared is not None:
+            return shared
+        return torch.zeros(shape, device=self.device, dtype=self.dtype)
 
     def _cut(self, which: str, shape: tuple[int, ...]) -> torch.Tensor | None:
         start, values = self.used[which], math.prod(shape)
@@ -188,8 +193,10 @@ class Maker:
                          traffic, traffic, flops, "counted on meta, products only")
 
 
-def build(device: torch.device, dtype: torch.dtype,
-          plans: Sequence[Callable[[Maker], Operation]]) -> list[Operation]:
+Plan: TypeAlias = Callable[[Maker], Operation]
+
+
+def build(device: torch.device, dtype: torch.dtype, plans: Sequence[Plan]) -> list[Operation]:
     """The planned operations, which take turns in one and the same memory.
 
     Side by side they would need several times the memory of the largest, more than a small

@@ -13,18 +13,17 @@ in which an operand that is read and written appears twice.
 
 from __future__ import annotations
 
-import datetime
 import math
-from collections.abc import Callable
 
 from ..errors import InputError, choice, number
 from ..results import KernelTiming, RooflineMeasurement
 from ..transformer import Shape, model
 from ..units import MIB, memory
-from . import calibration, host, matmul, timing
+from . import host, matmul, timing
 from ._torch import torch
 from .device import DTYPES, Device, find, obstacle, usual_dtype
-from .kernels import Maker, Operation, build
+from .kernels import Maker, Operation, Plan, build
+from .origin import origin
 
 _ROUNDS = 7
 STREAMS = ("read", "in place", "copy")
@@ -76,23 +75,18 @@ def measure_roofline(
     products = [one for one in everything if one.source.startswith("counted")]
     best = max(products, key=lambda one: one.flops / min(one.samples))
     return RooflineMeasurement(
-        device=here.name, device_type=here.type, threads=here.threads, model=shape.name,
-        dtype=chosen, bytes_per_value=float(DTYPES[chosen].itemsize),
+        **origin(here), model=shape.name, dtype=chosen,
+        bytes_per_value=float(DTYPES[chosen].itemsize),
         peak_flops_per_second=best.flops / min(best.samples),
         peak_source=f"best sample of any product: {best.name}, {best.shape}",
         bytes_per_second=bandwidths[widest], bandwidths=bandwidths, kernels=kernels,
         bytes_source=f"best sample of any stream: {widest}, {streams[widest].shape}",
         stream_samples={name: p.samples for name, p in streams.items()},
-        versions=calibration.versions(here),
-        measured_on=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         notes={**host.circumstances(here.threads, busy),
                "float32_matmul": mode,
                "traffic": "Stated: inputs read once, outputs written once. A kernel that reads "
                           "more than that shows a lower rate, never a higher one.",
                **_cache_note(cache, kernels)})
-
-
-Plan = Callable[[Maker], Operation]
 
 
 def operations(shape: Shape, here: Device, dtype: torch.dtype, *,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..config import RunConfig
 from ..errors import InputError, count
+from ..gpt2 import random_state
 from ..gpt2 import step as gpt2_step
 from ..results import DeviceProfile, Peak, StepMeasurement
 from ..units import duration
@@ -203,11 +204,11 @@ def _timed(configs: Sequence[RunConfig], device: torch.device, steps: int, warmu
 @contextlib.contextmanager
 def own_random_state(device: torch.device) -> Iterator[None]:
     """Random numbers drawn inside leave those outside as they were."""
-    mps = torch.mps.get_rng_state() if device.type == "mps" else None
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    before = random_state.get(device)
+    try:
         yield
-    if mps is not None:
-        torch.mps.set_rng_state(mps)
+    finally:
+        random_state.restore(device, before)
 
 
 def _release(device: torch.device) -> None:

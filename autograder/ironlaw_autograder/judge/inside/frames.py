@@ -70,16 +70,15 @@ class Reader:
         end = _PREFIX.size + length
         if len(self._buffer) < end:
             return None
+        header = self._buffer[_PREFIX.size:end]
+        if header.count(b",") > MAX_COMMAS:
+            raise FrameError(f"more than {MAX_COMMAS:,} values")
         try:
-            text = self._buffer[_PREFIX.size:end].decode("utf-8")
-            if text.count(",") > MAX_COMMAS:
-                raise FrameError(f"more than {MAX_COMMAS:,} values")
+            text = header.decode("utf-8")
             outer = json.loads(text)
             if "\\ud" in text.lower():  # half a pair of surrogates is no text that can be written
                 outer = json.loads(json.dumps(outer, ensure_ascii=False).encode("utf-8", "replace"))
             sizes, body = outer["sizes"], outer["body"]
-        except FrameError:
-            raise
         except (ValueError, KeyError, TypeError, RecursionError):
             raise FrameError("a header that is not JSON of the agreed form") from None
         counts = isinstance(sizes, list) and all(type(s) is int and s >= 0 for s in sizes)
