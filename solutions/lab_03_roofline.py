@@ -286,11 +286,11 @@ check(visible)
 # ## 2 · Measure
 #
 # **2 (2 points).** Run the next cell once. It measures the best matrix product in each number
-# format, and then lets GPT-2's operations take turns with a plain copy, a plain read and a large
-# product. Each operation moves more bytes than the last cache of your processor holds, so that the
-# memory is what is read. Attention is timed without its causal mask: both forms then compute all
-# of the S² scores and can be compared. When it is done, the cell fills itself: **save the
-# notebook**.
+# format, and then lets GPT-2's operations take turns with three ways to stream through memory (a
+# copy, a read, an update in place) and a large product. Each operation moves more bytes than the
+# last cache of your processor holds, so that the memory is what is read. Attention is timed without
+# its causal mask: both forms then compute all of the S² scores and can be compared. When it is
+# done, the cell fills itself: **save the notebook**.
 #
 # Close other programs first: what they take is missing from every number below.
 
@@ -319,9 +319,9 @@ check(roofline.holds)
 # %%
 roof = measured.roofline
 for name, rate in roof.bandwidths.items():
-    print(f"{name:6} {rate / 1e9:10.1f} GB/s")
+    print(f"{name:8} {rate / 1e9:10.1f} GB/s")
 for dtype, rate in measured.profile.matmul.items():
-    print(f"{dtype:6} {rate.flops_per_second / 1e9:10.1f} GFLOP/s, ridge point at "
+    print(f"{dtype:8} {rate.flops_per_second / 1e9:10.1f} GFLOP/s, ridge point at "
           f"{ridge_point(rate.flops_per_second, roof.bytes_per_second):8.1f} FLOP per byte")
 print(f"in turns with the operations, {roof.dtype}: {roof.peak_flops_per_second / 1e9:.1f} GFLOP/s,"
       f" ridge point at {ridge_point(roof.peak_flops_per_second, roof.bytes_per_second):.1f}; "

@@ -138,5 +138,5 @@ def _measure(model: str | None) -> dict[str, Result]:
     print(f"1 of 2: how fast {here.name} multiplies in each number format", flush=True)
     dtypes = ["fp32", "bf16"] if here.type == "cpu" else None
     profile = calibrate(here, dtypes=dtypes, seconds=12 if here.type == "cpu" else None)
-    print("2 of 2: GPT-2's operations, in turns with a copy, a read and a product", flush=True)
+    print("2 of 2: GPT-2's operations, in turns with memory streams and a product", flush=True)
     return {"profile": profile, "roofline": measure_roofline(here, model, seconds=25)}
